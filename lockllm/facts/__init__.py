@@ -1,0 +1,1 @@
+"""The vocabulary: every fact that identifies a serving system, once."""

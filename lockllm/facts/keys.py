@@ -1,0 +1,100 @@
+"""One spelling of a fact's key, and globs over keys."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from functools import lru_cache
+
+from lockllm.facts.fact import Path
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+_SEGMENT = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^."'\s][^."']*?))\s*(?:\.|\Z)""")
+_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
+
+
+def quoted(text: str) -> str:
+    """A TOML basic string: printable ASCII stays, everything else is escaped."""
+    parts = []
+    for char in text:
+        code = ord(char)
+        if char in '"\\':
+            parts.append("\\" + char)
+        elif 0x20 <= code < 0x7F:
+            parts.append(char)
+        elif 0xD800 <= code <= 0xDFFF:
+            parts.append("\\uFFFD")
+        elif code <= 0xFFFF:
+            parts.append(f"\\u{code:04X}")
+        else:
+            parts.append(f"\\U{code:08X}")
+    return '"' + "".join(parts) + '"'
+
+
+def segment(name: str) -> str:
+    """One part of a key: bare where TOML allows it, else quoted."""
+    return name if _BARE.match(name) else quoted(name)
+
+
+@lru_cache(maxsize=20_000)
+def dotted(path: Path) -> str:
+    """`("checkpoint", "files", "config.json")` -> `checkpoint.files."config.json"`."""
+    return ".".join(map(segment, path))
+
+
+@lru_cache(maxsize=20_000)
+def parse(key: str) -> Path:
+    """The path that a dotted key spells. Raises ValueError for text that spells none."""
+    path: list[str] = []
+    at = 0
+    while at < len(key):
+        found = _SEGMENT.match(key, at)
+        if found is None or found.end() == at:
+            raise ValueError(f"{key!r} is no dotted key")
+        double, single, bare = found.groups()
+        path.append(_unescape(double) if double is not None else single if single is not None else bare)
+        at = found.end()
+        if at == len(key) and key.endswith(".") and found.group(0).endswith("."):
+            raise ValueError(f"{key!r} ends in a dot")
+    if not path:
+        raise ValueError("a key is missing")
+    return tuple(path)
+
+
+class Glob:
+    """A pattern over keys: matched segment by segment; a bare group or a trailing `.*` covers all below."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._everything = text.strip() == "*"
+        self._parts = () if self._everything else parse(text)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it has no wildcard at all."""
+        return not self._everything and not any(char in part for part in self._parts for char in "*?[")
+
+    def matches(self, path: Path) -> bool:
+        """Whether the fact at that path is meant."""
+        if self._everything:
+            return True
+        if len(path) < len(self._parts):
+            return False
+        return all(fnmatch.fnmatchcase(name, part) for name, part in zip(path, self._parts, strict=False))
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """How precise it is: more literal segments, then more segments; the most precise policy wins."""
+        literal = sum(1 for part in self._parts if not any(char in part for char in "*?["))
+        return literal, len(self._parts)
+
+
+def _unescape(text: str) -> str:
+    def one(found: re.Match[str]) -> str:
+        code = found.group(1)
+        return _ESCAPES[code] if code in _ESCAPES else chr(int(code[1:], 16))
+
+    try:
+        return re.sub(r"\\([btnfr\"\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})", one, text)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{text!r} holds an escape that is none") from error
