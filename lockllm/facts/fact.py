@@ -61,7 +61,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     guarded: bool = False  # `ignore` on it needs a line of its own: a glob does not reach it
 
 
-class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False, kw_only=True):
+class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False):
     """One fact: its place, its type, what it moves and how it is mended."""
 
     path: Path
@@ -72,6 +72,7 @@ class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False, kw_only=True):
     about: str = ""  # one sentence for `explain`
     policy: Policy = Policy.EXACT
     follows_from: tuple[str, ...] = ()  # keys: matches, unseen, where all of these are computed matches; groups the report
+    causes: tuple[str, ...] = ()  # globs: a mismatch of one of these explains a mismatch of this one; proves nothing unseen
     stale_with: tuple[str, ...] = ()  # keys: a kept pin is dropped when one of these moves
     due: Stage = Stage.PREFLIGHT  # the first stage at which it can be seen
     live: bool = True  # also seen at stage live; false: only where files are hashed or GPUs are asked
@@ -101,13 +102,17 @@ class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False, kw_only=True):
         return dotted(self.path)
 
 
-class Family(msgspec.Struct, Generic[T], frozen=True, eq=False, kw_only=True):
+class Family(msgspec.Struct, Generic[T], frozen=True, eq=False):
     """Facts of one kind whose names the world chooses: files, packages, variables, kept flags."""
 
-    path: Path
     row: Fact[T]  # what every member shares; its path is the family's
     closed: bool = False  # all members are listed: one that the lock lacks is a mismatch, expected absent
     depth: int = 1  # how many segments a member adds; 0: one or more
+
+    @property
+    def path(self) -> Path:
+        """Where the members stand."""
+        return self.row.path
 
     def of(self, *names: str) -> Fact[T]:
         """The member of that name."""

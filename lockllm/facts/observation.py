@@ -57,11 +57,15 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class Unobserved(msgspec.Struct, frozen=True):
-    """A fact, or everything below a path, that could not be seen: why, and what would show it."""
+    """A fact, or everything below a path, that could not be seen: why, and what would show it.
+
+    `due` LIVE says that only a running server can show it: in stage preflight it is not due.
+    """
 
     path: Path
     reason: str
     mend: str = ""
+    due: Stage = Stage.PREFLIGHT
 
 
 class CheckStatus(enum.Enum):

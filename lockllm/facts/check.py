@@ -1,0 +1,40 @@
+"""The `check.*` rows: findings that need no lock, because a host can contradict itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class CheckRow(msgspec.Struct, frozen=True):
+    """One finding: its name, what it asks, and what a failure does."""
+
+    name: str
+    about: str
+    effect: str
+
+
+CHECKS = (
+    CheckRow("check.files_complete", "Every file that the checkpoint's index names is there.", "the server will not start"),
+    CheckRow("check.no_incomplete_downloads", "No download of the checkpoint is unfinished.", "files may be cut"),
+    CheckRow("check.one_weight_set", "The folder holds one set of weights.", "another set may be loaded"),
+    CheckRow("check.links_resolve", "No file of the checkpoint is a dangling or escaping link.", "files are missing"),
+    CheckRow("check.no_pointer_files", "No file is a Git LFS pointer in place of the content.", "the server will not start"),
+    CheckRow("check.dtype_declared", "The declared dtype is that of the tensors.", "`auto` computes in another precision"),
+    CheckRow("check.quantization_agrees", "All files that declare a quantization agree.", "engines may pick either"),
+    CheckRow("check.stop_tokens_agree", "All files that declare stop tokens agree.", "answers may never end"),
+    CheckRow("check.bos_once", "Template and tokenizer add one beginning token between them.", "quality drops a little"),
+    CheckRow("check.template_reads_clock", "The chat template does not read the clock.", "prompts change with the date"),
+    CheckRow("check.one_template", "One place holds the chat template, or all places agree.", "engines may pick another one"),
+    CheckRow("check.flags_accepted", "The engine accepts every option of the command line.", "the server will not start"),
+    CheckRow("check.settings_take_effect", "Every option and variable that is set takes effect.", "a setting is not in force"),
+    CheckRow("check.variables_known", "Every engine variable that is set is read by the installed version.", "it has no effect"),
+    CheckRow("check.deterministic_holds", "A deterministic mode that is set holds here.", "output still varies"),
+    CheckRow("check.witnesses_agree", "All witnesses of a fact agree.", "a restart may change what is served"),
+    CheckRow("check.driver_witnesses_agree", "Kernel module and NVML library are of one release.", "GPUs cannot be used"),
+    CheckRow("check.driver_supports_cuda", "The driver is new enough for the CUDA runtime.", "the server will not start"),
+    CheckRow("check.one_copy_of_each_library", "One copy of each library is mapped.", "either copy may compute"),
+    CheckRow("check.gpus_enough", "As many GPUs are visible as the server uses.", "the server will not start"),
+    CheckRow("check.gpus_alike", "All GPUs of one server are alike.", "the slowest decides, and kernels differ"),
+    CheckRow("check.gpus_healthy", "No GPU reports memory errors or pending repairs.", "results may be wrong"),
+    CheckRow("check.server_answers", "The running server answers.", "nothing can be asked of it"),
+)

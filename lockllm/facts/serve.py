@@ -1,0 +1,100 @@
+"""Facts of how the server runs the model: one neutral name each, to which every engine maps its own options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockllm.facts.fact import Fact, Family, Group, Kind, ValueType
+from lockllm.facts.types import ANY, BOOL, COUNT, DTYPE, INT, KV_DTYPE, NUMBER, TEXT
+
+SERVE = Group(name="serve", about="the values in force of the serving options")
+_CAUSES = ("engine.version", "host.gpu", "host.gpu_memory")
+
+
+def _serve(
+    name: str, type_: ValueType[Any], kind: Kind, effect: str, about: str, *, mend: str = "", causes: tuple[str, ...] = (),
+    numerics: bool = False,
+) -> Fact[Any]:  # fmt: skip
+    return Fact(
+        ("serve", name), type_, kind, effect, mend or "start the server with the locked value", about,
+        causes=(*causes, *_CAUSES), part="numerics" if numerics else "",
+    )  # fmt: skip
+
+
+DTYPE_ = _serve("dtype", DTYPE, Kind.STEP, "weights and activations are computed in another precision",
+                "The dtype that the weights are computed in.", causes=("checkpoint.dtype",), numerics=True)  # fmt: skip
+QUANTIZATION = _serve("quantization", TEXT, Kind.STEP, "the weights are dequantized by another method, or quantized at load",
+                      "The quantization method in force; the checkpoint's own is `quantization.method`.",
+                      causes=("quantization.method",), numerics=True)  # fmt: skip
+KV_CACHE_DTYPE = _serve("kv_cache_dtype", KV_DTYPE, Kind.STEP, "keys and values are stored in another precision",
+                        "The dtype of the KV cache.", causes=("serve.dtype",), numerics=True)  # fmt: skip
+TENSOR_PARALLEL_SIZE = _serve("tensor_parallel_size", COUNT, Kind.NOISE, "all-reduce sums in another order",
+                              "GPUs that share one layer.", numerics=True)  # fmt: skip
+PIPELINE_PARALLEL_SIZE = _serve("pipeline_parallel_size", COUNT, Kind.NOISE, "batches are cut into other micro-batches",
+                                "GPUs that hold successive layers.", numerics=True)  # fmt: skip
+DATA_PARALLEL_SIZE = _serve("data_parallel_size", COUNT, Kind.NOISE, "requests are batched with other neighbors",
+                            "Copies of the model that share the requests.", numerics=True)  # fmt: skip
+EXPERT_PARALLEL_SIZE = _serve("expert_parallel_size", COUNT, Kind.NOISE, "expert outputs are summed in another order",
+                              "GPUs that share the experts of one layer.", numerics=True)  # fmt: skip
+MAX_MODEL_LEN = _serve("max_model_len", INT, Kind.STEP, "long prompts are refused or cut, and answers end elsewhere",
+                       "Tokens of prompt and answer together that one request may hold.",
+                       causes=("checkpoint.max_position_embeddings", "serve.max_num_seqs"))  # fmt: skip
+MAX_NUM_SEQS = _serve("max_num_seqs", COUNT, Kind.NOISE, "requests are batched with other neighbors",
+                      "Requests that are computed together at most.", numerics=True)  # fmt: skip
+MAX_NUM_BATCHED_TOKENS = _serve("max_num_batched_tokens", COUNT, Kind.NOISE, "prompts are cut into other chunks",
+                                "Tokens that one step computes at most.", numerics=True)  # fmt: skip
+ENABLE_PREFIX_CACHING = _serve("enable_prefix_caching", BOOL, Kind.NOISE, "cached prefixes were computed in other batches",
+                               "Whether KV blocks of a common prefix are kept and used again.", numerics=True)  # fmt: skip
+ENABLE_CHUNKED_PREFILL = _serve("enable_chunked_prefill", BOOL, Kind.NOISE, "prompts are cut into other chunks",
+                                "Whether long prompts are computed in pieces beside decoding.", numerics=True)  # fmt: skip
+ENFORCE_EAGER = _serve("enforce_eager", BOOL, Kind.NOISE, "other kernels run without graph capture or compilation",
+                       "Whether CUDA graphs and compilation are off.", numerics=True)  # fmt: skip
+ATTENTION_BACKEND = _serve("attention_backend", TEXT, Kind.NOISE, "attention sums in another order",
+                           "The attention backend in force.", causes=("packages.*",), numerics=True)  # fmt: skip
+BATCH_INVARIANT = _serve("batch_invariant", BOOL, Kind.NOISE, "results depend on what else is in the batch, or no longer do",
+                         "Whether the engine's deterministic mode is on.", numerics=True)  # fmt: skip
+SEED = _serve("seed", INT, Kind.NOISE, "unseeded requests draw other tokens", "The engine's own seed.")
+GENERATION_CONFIG = _serve("generation_config", TEXT, Kind.STEP, "sampling defaults come from elsewhere",
+                           "Where sampling defaults come from: auto, vllm, a folder.")  # fmt: skip
+LOAD_FORMAT = _serve("load_format", TEXT, Kind.STEP, "weights are read otherwise, or are random",
+                     "How weights are read; `dummy` loads none.")  # fmt: skip
+ROPE_SCALING = _serve("rope_scaling", ANY, Kind.STEP, "positions are encoded otherwise",
+                      "The rotary scaling in force after overrides.")  # fmt: skip
+TRUST_REMOTE_CODE = _serve("trust_remote_code", BOOL, Kind.STEP, "code from the checkpoint runs or not",
+                           "Whether modeling code of the checkpoint is run.")  # fmt: skip
+GPU_MEMORY_SHARE = _serve("gpu_memory_share", NUMBER, Kind.NOISE, "the KV cache holds more or fewer requests",
+                          "The share of GPU memory that the engine takes; never compared across engines.",
+                          causes=("engine.name",))  # fmt: skip
+KV_UNIFIED = _serve("kv_unified", BOOL, Kind.NOISE, "slots share one KV buffer, so neighbors move last bits",
+                    "Whether all slots share one KV buffer (llama.cpp).", causes=("serve.max_num_seqs",), numerics=True)  # fmt: skip
+TOOL_CALL_PARSER = _serve("tool_call_parser", TEXT, Kind.STEP, "tool calls are parsed otherwise",
+                          "The parser that finds tool calls in the text.")  # fmt: skip
+REASONING_PARSER = _serve("reasoning_parser", TEXT, Kind.STEP, "reasoning is split from the answer otherwise",
+                          "The parser that splits reasoning from the answer.")  # fmt: skip
+STRUCTURED_OUTPUT = _serve("structured_output", TEXT, Kind.STEP, "grammars are enforced otherwise or not at all",
+                           "The backend of structured output.")  # fmt: skip
+CHAT_TEMPLATE_GIVEN = _serve("chat_template", ANY, Kind.STEP, "prompts are rendered by another template",
+                             "A template that an option gives: its text's sha256, or a built-in name.")  # fmt: skip
+CHAT_TEMPLATE_KWARGS = Family(
+    Fact(
+        ("serve", "chat_template_kwargs"), ANY, Kind.STEP, "templates are rendered with other arguments",
+        "start the server with the locked template arguments", "A default argument that the server hands to the template.",
+        part="template",
+    ),
+    depth=0,
+)  # fmt: skip
+SPECULATIVE = Family(
+    Fact(
+        ("serve", "speculative"), ANY, Kind.NOISE, "drafted tokens are verified in other batches",
+        "start the server with the locked speculative decoding", "A setting of speculative decoding: method, num_speculative_tokens.",
+        part="numerics",
+    ),
+    depth=0,
+)  # fmt: skip
+ARGS = Family(
+    Fact(
+        ("serve", "args"), ANY, Kind.STEP, "an option of the engine is set otherwise", "start the server with the locked options",
+        "An option of the engine without a neutral name: no leading dashes, `-` to `_`, JSON values one fact a leaf.",
+    ),
+    closed=True, depth=0,
+)  # fmt: skip
