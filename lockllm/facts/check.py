@@ -4,22 +4,48 @@ from __future__ import annotations
 
 import msgspec
 
+from lockllm.facts.fact import Policy
+
 
 class CheckRow(msgspec.Struct, frozen=True):
-    """One finding: its name, what it asks, and what a failure does."""
+    """One finding: its name, what it asks, what a failure does, and how it is judged where nobody says otherwise."""
 
     name: str
     about: str
     effect: str
+    policy: Policy = Policy.EXACT  # REPORT: what the publisher of a checkpoint did, which no host can mend
 
 
 CHECKS = (
     CheckRow("check.files_complete", "Every file that the checkpoint's index names is there.", "the server will not start"),
     CheckRow("check.no_incomplete_downloads", "No download of the checkpoint is unfinished.", "files may be cut"),
-    CheckRow("check.one_weight_set", "The folder holds one set of weights.", "another set may be loaded"),
+    CheckRow("check.shards_indexed", "Index and weight files name each other and the same tensors.", "other tensors may load"),
+    CheckRow("check.weights_readable", "Every weight file's header is whole and true to its size.", "the server will not start"),
+    CheckRow("check.config_readable", "Every configuration file is whole and unambiguous.", "readers may take it differently"),
+    CheckRow("check.file_names", "Every file name is plain text that no other name resembles.", "readers may mix files up"),
+    CheckRow("check.regular_files", "Every file of the checkpoint is a regular file.", "a reader may hang or never end"),
+    CheckRow("check.files_stable", "No file changed while it was hashed.", "the download may still be running"),
+    CheckRow("check.claimed_digests", "Files hold the bytes that their blob names and sidecars claim.", "files are damaged"),
+    CheckRow("check.one_commit", "All files come from one commit.", "weights and configuration may not fit together"),
+    CheckRow(
+        "check.one_weight_set", "The folder holds one set of weights.", "another set may be loaded", Policy.REPORT
+    ),
+    CheckRow(
+        "check.code_pinned", "Remote code comes from the checkpoint itself.", "code of a moving branch runs", Policy.REPORT
+    ),
+    CheckRow("check.adapter_base_pinned", "The adapter names its base's revision.", "its base may move", Policy.REPORT),
+    CheckRow(
+        "check.sampling_declared", "Sampling defaults stand in generation_config.json.", "transformers 5 drops them",
+        Policy.REPORT,
+    ),
+    CheckRow("check.rope_understood", "The installed transformers reads the rope keys.", "every position is wrong"),
+    CheckRow("check.file_type", "GGUF's file type is that of its tensors.", "the label says another quantization", Policy.REPORT),
     CheckRow("check.links_resolve", "No file of the checkpoint is a dangling or escaping link.", "files are missing"),
     CheckRow("check.no_pointer_files", "No file is a Git LFS pointer in place of the content.", "the server will not start"),
-    CheckRow("check.dtype_declared", "The declared dtype is that of the tensors.", "`auto` computes in another precision"),
+    CheckRow(
+        "check.dtype_declared", "The declared dtype is that of the tensors.", "`auto` computes in another precision",
+        Policy.REPORT,
+    ),
     CheckRow("check.quantization_agrees", "All files that declare a quantization agree.", "engines may pick either"),
     CheckRow("check.stop_tokens_agree", "All files that declare stop tokens agree.", "answers may never end"),
     CheckRow("check.bos_once", "Template and tokenizer add one beginning token between them.", "quality drops a little"),
