@@ -13,7 +13,7 @@ PROC = Path("/proc")
 _MOST_ARGV = 4 << 20
 _MOST_MAPS = 64 << 20
 _MOST_TREE = 4096
-_ANY_IPV4 = "00000000"
+_MOST_LINKS = 40
 _LISTEN = "0A"
 
 
@@ -39,8 +39,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
     def path(self, name: str) -> Path:
         """A path as that process means it, as this process can open it."""
-        inside = os.path.normpath(os.path.join(self.cwd or "/", name))
-        return self.root / inside.lstrip("/") if self.root != Path("/") else Path(inside)
+        return inside(self.root, os.path.join(self.cwd or "/", name))
 
 
 class Mapped(msgspec.Struct, frozen=True):
@@ -90,6 +89,30 @@ def read(pid: int, proc: Path = PROC) -> Process:
         owner=owner,
         hidden=hidden,
     )
+
+
+def inside(root: Path, name: str) -> Path:
+    """An absolute path of another root, as this process can open it: links are followed inside that root."""
+    path = os.path.normpath(name)
+    if root == Path("/"):
+        return Path(path)
+    rest = [part for part in path.split("/") if part]
+    done: list[str] = []
+    hops = 0
+    while rest:
+        part = rest.pop(0)
+        if part == "..":
+            del done[-1:]
+            continue
+        target = _link(root.joinpath(*done, part))
+        if not target or hops > _MOST_LINKS:
+            done.append(part)
+            continue
+        hops += 1
+        if target.startswith("/"):
+            done = []
+        rest = [each for each in target.split("/") if each not in ("", ".")] + rest
+    return root.joinpath(*done)
 
 
 def alive(process: Process, proc: Path = PROC) -> bool:

@@ -1,0 +1,112 @@
+"""One interpreter, asked where it imports from: only for `--python PATH`, with no more rights than its owner has."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+from lockllm.errors import UsageError
+from lockllm.facts.observation import Unobserved
+from lockllm.observe import python
+from lockllm.observe.python import Environment
+
+_MARK = "lockllm-probe:"
+_PROBE = (
+    "import sys, json; print(); print('"
+    + _MARK
+    + "' + json.dumps({'path': [p for p in sys.path if p], 'prefix': sys.prefix,"
+    " 'version': sys.version.split()[0]}))"
+)
+_SECONDS = 10.0
+
+
+def ask(path: str) -> Environment | Unobserved:
+    """The environment of the interpreter at a path. Raises UsageError for a path that is none."""
+    program = find(path)
+    if _is_own(program):
+        return python.own()
+    if (why := refusal(program)) is not None:
+        return Unobserved(("packages",), f"{program} is not run: {why}", "make it writable by its owner alone")
+    answer = _run(program)
+    if isinstance(answer, Unobserved):
+        return answer
+    search = tuple(Path(folder) for folder in dict.fromkeys(answer["path"]) if os.path.isdir(folder))
+    return python.build(str(program), Path(answer["prefix"]), answer["version"], search)
+
+
+def find(path: str) -> Path:
+    """The interpreter that a path, a folder of a virtual environment or a word on PATH names. UsageError: none."""
+    if os.sep not in path and not os.path.exists(path):
+        named = python.which(path, os.environ, os.getcwd())
+        program = Path(named) if named else Path(path)
+    else:
+        program = Path(os.path.abspath(path))
+    if program.is_dir():
+        program = program / "bin" / "python"
+    if not program.is_file():
+        raise UsageError(
+            f"no interpreter at {path}", where="--python", mend="name the python of the serving environment"
+        )
+    if not os.access(program, os.X_OK):
+        raise UsageError(f"{path} cannot be run", where="--python", mend="name the python of the serving environment")
+    return program
+
+
+def refusal(program: Path) -> str | None:
+    """Why this interpreter must not be run: somebody else could have put other code there."""
+    real = program.resolve()
+    for place in (program, real, program.parent, real.parent):
+        try:
+            info = place.stat()
+        except OSError as error:
+            return f"{place} cannot be looked at: {error.strerror}"
+        if info.st_mode & stat.S_IWOTH and not info.st_mode & stat.S_ISVTX:
+            return f"everybody can write {place}"
+        if info.st_mode & stat.S_IWGRP and info.st_gid not in (0, os.getegid(), *os.getgroups()):
+            return f"its group can write {place}"
+        if info.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
+            return f"{place} belongs to another user"
+    return None
+
+
+def _is_own(program: Path) -> bool:
+    own = Path(sys.executable)
+    return program.parent == own.parent and program.resolve() == own.resolve()
+
+
+def _run(program: Path) -> dict[str, Any] | Unobserved:
+    import subprocess
+
+    import msgspec
+
+    owner = program.resolve().stat().st_uid
+    lowered = (
+        {"user": owner, "group": program.resolve().stat().st_gid, "extra_groups": ()} if _needs_less(owner) else {}
+    )
+    mend = f"run {program} -V to see whether it works"
+    try:
+        done = subprocess.run(
+            [str(program), "-B", "-W", "ignore", "-c", _PROBE],
+            capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, cwd="/", check=False, **lowered,  # type: ignore[call-overload]
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Unobserved(("packages",), f"{program} did not answer within {_SECONDS:g} s", mend)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Unobserved(("packages",), f"{program} does not run: {error}", mend)
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    said = next((line.removeprefix(_MARK) for line in reversed(lines) if line.startswith(_MARK)), None)
+    try:
+        answer = msgspec.json.decode(said or "")
+        if not (isinstance(answer, dict) and all(isinstance(folder, str) for folder in answer["path"])):
+            raise TypeError("no list of folders")
+        return {"path": answer["path"], "prefix": str(answer["prefix"]), "version": str(answer["version"])}
+    except (msgspec.DecodeError, KeyError, TypeError):
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"exit {done.returncode}"]
+        return Unobserved(("packages",), f"{program} gave no answer: {last[0][:200]}", mend)
+
+
+def _needs_less(owner: int) -> bool:
+    return os.geteuid() == 0 and owner != 0
