@@ -17,47 +17,95 @@ class CheckRow(msgspec.Struct, frozen=True):
 
 
 CHECKS = (
-    CheckRow("check.files_complete", "Every file that the checkpoint's index names is there.", "the server will not start"),
+    CheckRow(
+        "check.files_complete", "Every file that the checkpoint's index names is there.", "the server will not start"
+    ),
     CheckRow("check.no_incomplete_downloads", "No download of the checkpoint is unfinished.", "files may be cut"),
-    CheckRow("check.shards_indexed", "Index and weight files name each other and the same tensors.", "other tensors may load"),
-    CheckRow("check.weights_readable", "Every weight file's header is whole and true to its size.", "the server will not start"),
-    CheckRow("check.config_readable", "Every configuration file is whole and unambiguous.", "readers may take it differently"),
-    CheckRow("check.file_names", "Every file name is plain text that no other name resembles.", "readers may mix files up"),
-    CheckRow("check.regular_files", "Every file of the checkpoint is a regular file.", "a reader may hang or never end"),
+    CheckRow(
+        "check.shards_indexed", "Index and weight files name each other and the same tensors.", "other tensors may load"
+    ),
+    CheckRow(
+        "check.weights_readable",
+        "Every weight file's header is whole and true to its size.",
+        "the server will not start",
+    ),
+    CheckRow(
+        "check.config_readable", "Every configuration file is whole and unambiguous.", "readers may take it differently"
+    ),
+    CheckRow(
+        "check.file_names", "Every file name is plain text that no other name resembles.", "readers may mix files up"
+    ),
+    CheckRow(
+        "check.regular_files", "Every file of the checkpoint is a regular file.", "a reader may hang or never end"
+    ),
     CheckRow("check.files_stable", "No file changed while it was hashed.", "the download may still be running"),
-    CheckRow("check.claimed_digests", "Files hold the bytes that their blob names and sidecars claim.", "files are damaged"),
+    CheckRow(
+        "check.claimed_digests", "Files hold the bytes that their blob names and sidecars claim.", "files are damaged"
+    ),
     CheckRow("check.one_commit", "All files come from one commit.", "weights and configuration may not fit together"),
     CheckRow(
         "check.one_weight_set", "The folder holds one set of weights.", "another set may be loaded", Policy.REPORT
     ),
     CheckRow(
-        "check.code_pinned", "Remote code comes from the checkpoint itself.", "code of a moving branch runs", Policy.REPORT
+        "check.code_pinned",
+        "Remote code comes from the checkpoint itself.",
+        "code of a moving branch runs",
+        Policy.REPORT,
     ),
     CheckRow("check.adapter_base_pinned", "The adapter names its base's revision.", "its base may move", Policy.REPORT),
     CheckRow(
-        "check.sampling_declared", "Sampling defaults stand in generation_config.json.", "transformers 5 drops them",
+        "check.sampling_declared",
+        "Sampling defaults stand in generation_config.json.",
+        "transformers 5 drops them",
         Policy.REPORT,
     ),
     CheckRow("check.rope_understood", "The installed transformers reads the rope keys.", "every position is wrong"),
-    CheckRow("check.file_type", "GGUF's file type is that of its tensors.", "the label says another quantization", Policy.REPORT),
-    CheckRow("check.links_resolve", "No file of the checkpoint is a dangling or escaping link.", "files are missing"),
-    CheckRow("check.no_pointer_files", "No file is a Git LFS pointer in place of the content.", "the server will not start"),
     CheckRow(
-        "check.dtype_declared", "The declared dtype is that of the tensors.", "`auto` computes in another precision",
+        "check.file_type",
+        "GGUF's file type is that of its tensors.",
+        "the label says another quantization",
+        Policy.REPORT,
+    ),
+    CheckRow("check.links_resolve", "No file of the checkpoint is a dangling or escaping link.", "files are missing"),
+    CheckRow(
+        "check.no_pointer_files", "No file is a Git LFS pointer in place of the content.", "the server will not start"
+    ),
+    CheckRow(
+        "check.dtype_declared",
+        "The declared dtype is that of the tensors.",
+        "`auto` computes in another precision",
         Policy.REPORT,
     ),
     CheckRow("check.quantization_agrees", "All files that declare a quantization agree.", "engines may pick either"),
     CheckRow("check.stop_tokens_agree", "All files that declare stop tokens agree.", "answers may never end"),
-    CheckRow("check.bos_once", "Template and tokenizer add one beginning token between them.", "quality drops a little"),
-    CheckRow("check.template_reads_clock", "The chat template does not read the clock.", "prompts change with the date"),
-    CheckRow("check.one_template", "One place holds the chat template, or all places agree.", "engines may pick another one"),
-    CheckRow("check.flags_accepted", "The engine accepts every option of the command line.", "the server will not start"),
-    CheckRow("check.settings_take_effect", "Every option and variable that is set takes effect.", "a setting is not in force"),
-    CheckRow("check.variables_known", "Every engine variable that is set is read by the installed version.", "it has no effect"),
+    CheckRow(
+        "check.bos_once", "Template and tokenizer add one beginning token between them.", "quality drops a little"
+    ),
+    CheckRow(
+        "check.template_reads_clock", "The chat template does not read the clock.", "prompts change with the date"
+    ),
+    CheckRow(
+        "check.one_template", "One place holds the chat template, or all places agree.", "engines may pick another one"
+    ),
+    CheckRow(
+        "check.flags_accepted", "The engine accepts every option of the command line.", "the server will not start"
+    ),
+    CheckRow(
+        "check.settings_take_effect", "Every option and variable that is set takes effect.", "a setting is not in force"
+    ),
+    CheckRow(
+        "check.variables_known",
+        "Every engine variable that is set is read by the installed version.",
+        "it has no effect",
+    ),
     CheckRow("check.deterministic_holds", "A deterministic mode that is set holds here.", "output still varies"),
     CheckRow("check.witnesses_agree", "All witnesses of a fact agree.", "a restart may change what is served"),
-    CheckRow("check.driver_witnesses_agree", "Kernel module and NVML library are of one release.", "GPUs cannot be used"),
-    CheckRow("check.driver_supports_cuda", "The driver is new enough for the CUDA runtime.", "the server will not start"),
+    CheckRow(
+        "check.driver_witnesses_agree", "Kernel module and NVML library are of one release.", "GPUs cannot be used"
+    ),
+    CheckRow(
+        "check.driver_supports_cuda", "The driver is new enough for the CUDA runtime.", "the server will not start"
+    ),
     CheckRow("check.one_copy_of_each_library", "One copy of each library is mapped.", "either copy may compute"),
     CheckRow("check.gpus_enough", "As many GPUs are visible as the server uses.", "the server will not start"),
     CheckRow("check.gpus_alike", "All GPUs of one server are alike.", "the slowest decides, and kernels differ"),
