@@ -1,0 +1,358 @@
+"""llm.lock: read strictly, and written by these bytes alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from lockllm.documents import toml
+from lockllm.errors import LockError
+from lockllm.facts import keys, registry
+from lockllm.facts.fact import Fact, Path, Policy
+from lockllm.facts.observation import Raw
+from lockllm.facts.types import FILE
+
+T = TypeVar("T")
+
+VERSION = 1
+HEADER = "# Locked by lockllm from {spec}. Edit that file, then run `lockllm lock`.\n"
+LONG = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
+"""Tables that stand at the end, one fact a line."""
+_RESERVED = ("lock_version", "unpinned", "absent", "requires", "policy", "waive")
+_SETTINGS = ("include", "exclude")
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f]|\A[A-Za-z]:[\\/]|\A[\\/]|(?:\A|[\\/])\.\.(?:[\\/]|\Z)")
+
+
+class Waiver(msgspec.Struct, frozen=True, kw_only=True):
+    """A difference that somebody decided to live with: the fact, the value that is accepted, and why."""
+
+    fact: str
+    found: Any
+    reason: str
+    until: str | None = None  # the last day, YYYY-MM-DD, judged against the observation's time
+
+
+class Lock(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that identifies one serving system, as far as it was pinned."""
+
+    values: Mapping[Path, Any] = {}  # parsed by each fact's type, or Raw
+    absent: frozenset[Path] = frozenset()  # looked for and not there when the lock was made
+    unpinned: Mapping[Path, str] = {}  # why a fact or family is not held
+    requires: Mapping[Path, str] = {}  # ranges of the spec, for `compatible`
+    policy: Mapping[str, Policy] = {}  # by key or glob; what is not named is exact
+    waive: tuple[Waiver, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    via: Mapping[Path, str] = {}  # where a value comes from: a comment, never judged
+    spec: str = "llm.toml"  # named in the first line
+    warnings: tuple[str, ...] = ()
+
+    def __getitem__(self, fact: Fact[T]) -> T:
+        value: T = self.values[fact.path]
+        return value
+
+    def get(self, key: str) -> Any:
+        """The value of a dotted key, or None."""
+        value = self.values.get(keys.parse(key))
+        return value.value if isinstance(value, Raw) else value
+
+    @property
+    def order(self) -> list[Path]:
+        """All that is held, absent or present, in registry order."""
+        return sorted({*self.values, *self.absent}, key=registry.position)
+
+
+def read(text: str, name: str = "llm.lock") -> Lock:
+    """The lock that a text holds. Raises LockError with all problems at once."""
+    data = toml.load(text, name, LockError)
+    _version(data, name, text)
+    problems: list[LockError] = []
+
+    def problem(path: Path, what: str, mend: str) -> None:
+        problems.append(LockError(what, where=toml.place(name, text, path), mend=mend))
+
+    values: dict[Path, Any] = {}
+    warnings: list[str] = []
+    settings: dict[str, tuple[str, ...]] = {}
+    for group, table in data.items():
+        if group in _RESERVED:
+            continue
+        if not isinstance(table, dict):
+            meant = registry.nearest(group, [*_RESERVED, *registry.GROUP])
+            problem((group,), f"{group} is no table of facts", f"did you mean {meant}?" if meant else "run `lockllm lock`")
+            continue
+        if group == "checkpoint":
+            table = dict(table)
+            for key in _SETTINGS:
+                if key in table:
+                    settings[key] = _globs(table.pop(key), ("checkpoint", key), problem)
+        for path, raw in _leaves((group,), table):
+            values[path] = _value(path, raw, name, warnings, problem)
+    lock = Lock(
+        values=values,
+        absent=_absent(data.get("absent", {}), problem),
+        unpinned=_reasons("unpinned", data.get("unpinned", {}), problem),
+        requires=_reasons("requires", data.get("requires", {}), problem),
+        policy=read_policy(data.get("policy", {}), problem),
+        waive=read_waivers(data.get("waive", []), problem),
+        include=settings.get("include", ()),
+        exclude=settings.get("exclude", ()),
+        via=_vias(text),
+        spec=_spec_name(text),
+        warnings=tuple(warnings),
+    )
+    if problems:
+        raise _all(problems)
+    return lock
+
+
+def write(lock: Lock) -> str:
+    """The bytes of a lock: registry order, one fact a line, short tables first. The same lock gives the same text."""
+    _no_prefixes(lock)
+    parts = [HEADER.format(spec=_printable(lock.spec)), f"lock_version = {VERSION}\n"]
+    if lock.unpinned:
+        parts.append(_table("unpinned", ((keys.dotted(path), lock.unpinned[path]) for path in _ordered(lock.unpinned))))
+    ordered = _ordered(lock.values)
+    groups = list(dict.fromkeys(path[0] for path in ordered if _long(path) is None))
+    if (lock.include or lock.exclude) and "checkpoint" not in groups:
+        groups.insert(0, "checkpoint")
+    for group in groups:
+        lines = [_line(lock, path, 1) for path in ordered if path[0] == group and _long(path) is None]
+        if group == "checkpoint":
+            lines += [f"{key} = {toml.value(globs)}" for key, globs in (("include", lock.include), ("exclude", lock.exclude)) if globs]
+        parts.append(f"[{keys.segment(group)}]\n" + "\n".join(lines) + "\n")
+    if lock.absent:
+        parts.append(_write_absent(lock.absent))
+    if lock.requires:
+        parts.append(_table("requires", ((keys.dotted(path), lock.requires[path]) for path in _ordered(lock.requires))))
+    if lock.policy:
+        parts.append(_table("policy", ((glob, policy.value) for glob, policy in sorted(lock.policy.items()))))
+    parts += [_write_waiver(waiver) for waiver in lock.waive]
+    for long in LONG:
+        lines = [_line(lock, path, len(long)) for path in ordered if _long(path) == long]
+        if lines:
+            parts.append(f"[{keys.dotted(long)}]\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def read_policy(raw: Any, problem: Any) -> dict[str, Policy]:
+    """The `[policy]` table of a spec or lock. `problem(path, what, mend)` is told what is wrong."""
+    policies: dict[str, Policy] = {}
+    if not isinstance(raw, dict):
+        problem(("policy",), "policy is no table", 'write [policy] and lines such as "host.driver" = "report"')
+        return policies
+    for path, word in _leaves((), raw, stop_at_text=True):
+        glob = path[0] if len(path) == 1 else keys.dotted(path)
+        try:
+            keys.Glob(glob)
+            policies[glob] = Policy(word)
+        except ValueError:
+            words = ", ".join(each.value for each in Policy)
+            problem(("policy", *path), f"policy {glob} is {word!r}", f"write one of {words}")
+    return policies
+
+
+def read_waivers(raw: Any, problem: Any) -> tuple[Waiver, ...]:
+    """The `[[waive]]` tables of a spec or lock."""
+    if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
+        problem(("waive",), "waive is no list of tables", "write [[waive]] with fact, found and reason")
+        return ()
+    waivers = []
+    for table in raw:
+        unknown = sorted(set(table) - {"fact", "found", "reason", "until"})
+        fact = table.get("fact")
+        if unknown:
+            problem(("waive",), f"waive has no key {unknown[0]}", "write fact, found, reason and, if you like, until")
+        elif not isinstance(fact, str) or not fact:
+            problem(("waive",), "a waiver names no fact", 'write fact = "host.gpu_product"')
+        elif "found" not in table:
+            problem(("waive",), f"the waiver of {fact} names no value", "write found = the value that is accepted")
+        elif not isinstance(table.get("reason"), str) or not table["reason"].strip():
+            problem(("waive",), f"the waiver of {fact} gives no reason", 'write reason = "why it is accepted"')
+        elif (until := _day(table.get("until"))) is False:
+            problem(("waive",), f"until of the waiver of {fact} is no date", "write until = 2027-03-31")
+        else:
+            waivers.append(Waiver(fact=fact, found=table["found"], reason=table["reason"], until=until or None))
+    return tuple(waivers)
+
+
+def safe_name(name: str) -> bool:
+    """Whether a file name of a lock stays inside the checkpoint: relative, no `..`, no control characters, no drive."""
+    return bool(name) and len(name) <= 4096 and not _UNSAFE.search(name)
+
+
+def _version(data: dict[str, Any], name: str, text: str) -> None:
+    version = data.get("lock_version")
+    where = toml.place(name, text, ("lock_version",))
+    if version is None:
+        raise LockError("the file holds no lock_version", where=where, mend="make a lock with `lockllm lock`")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise LockError(f"lock_version is {version!r}", where=where, mend="make a new lock with `lockllm lock`")
+    if version > VERSION:
+        raise LockError(
+            f"lock_version {version} is newer than this lockllm reads ({VERSION})", where=where, mend="upgrade lockllm on this host"
+        )
+
+
+def _leaves(path: Path, table: Mapping[str, Any], stop_at_text: bool = False) -> Iterable[tuple[Path, Any]]:
+    for key, raw in table.items():
+        here = (*path, key)
+        if isinstance(raw, dict) and raw and (stop_at_text or not _holds_table(here)):
+            yield from _leaves(here, raw, stop_at_text)
+        else:
+            yield here, raw
+
+
+def _holds_table(path: Path) -> bool:
+    row = registry.find(path)
+    return row.type is FILE or (row.path in {each.path for each in registry.ROWS} and "type" not in row.type.schema)
+
+
+def _value(path: Path, raw: Any, name: str, warnings: list[str], problem: Any) -> Any:
+    row = registry.find(path)
+    if row.type is FILE:
+        if not safe_name(path[-1]):
+            problem(path, f"{path[-1]!r} is no name inside a checkpoint", "remove the line, or run `lockllm lock`")
+        try:
+            return row.type.parse(raw)
+        except ValueError as error:
+            problem(path, f"{row.key} must be {error}", "run `lockllm lock`")
+            return Raw(raw)
+    value = registry.read(row, raw)
+    if not row.known:
+        warnings.append(f"{name}: this release does not know {row.key}; it is compared by plain equality")
+    elif isinstance(value, Raw):
+        warnings.append(f"{name}: {row.key} is no {row.type.name}; it is compared by plain equality")
+    return value
+
+
+def _globs(raw: Any, path: Path, problem: Any) -> tuple[str, ...]:
+    if isinstance(raw, list) and all(isinstance(each, str) and each for each in raw):
+        return tuple(raw)
+    problem(path, f"{keys.dotted(path)} must be a list of texts", 'write ["*.safetensors"]')
+    return ()
+
+
+def _absent(raw: Any, problem: Any) -> frozenset[Path]:
+    found: set[Path] = set()
+    if not isinstance(raw, dict):
+        problem(("absent",), "absent is no table", "run `lockllm lock`")
+        return frozenset()
+    for group, rests in raw.items():
+        if not isinstance(rests, list) or not all(isinstance(rest, str) for rest in rests):
+            problem(("absent", group), f"absent.{group} must be a list of texts", "run `lockllm lock`")
+            continue
+        for rest in rests:
+            try:
+                found.add((group,) if rest == group and registry.find((group, rest)).known is False else (group, *keys.parse(rest)))
+            except ValueError:
+                problem(("absent", group), f"{rest!r} is no key", "run `lockllm lock`")
+    return frozenset(found)
+
+
+def _reasons(table: str, raw: Any, problem: Any) -> dict[Path, str]:
+    found: dict[Path, str] = {}
+    if not isinstance(raw, dict):
+        problem((table,), f"{table} is no table", "run `lockllm lock`")
+        return found
+    for path, reason in _leaves((), raw, stop_at_text=True):
+        key = path[0] if len(path) == 1 else keys.dotted(path)
+        if not isinstance(reason, str):
+            problem((table, *path), f"{table} of {key} must be a text", "run `lockllm lock`")
+            continue
+        try:
+            found[keys.parse(key)] = reason
+        except ValueError:
+            problem((table, *path), f"{key!r} is no key", "run `lockllm lock`")
+    return found
+
+
+def _day(raw: Any) -> str | None | bool:
+    if raw is None:
+        return None
+    text = raw.isoformat()[:10] if hasattr(raw, "isoformat") else raw
+    return text if isinstance(text, str) and re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", text) else False
+
+
+def _all(problems: list[LockError]) -> LockError:
+    first, *rest = problems
+    return LockError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
+
+
+_VIA = re.compile(r"""^((?:"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.-])+) = .*  # via ([ -~]{1,80})$""")
+
+
+def _vias(text: str) -> dict[Path, str]:
+    table: Path = ()
+    found: dict[Path, str] = {}
+    for line in text.splitlines():
+        if line.startswith("["):
+            try:
+                table = keys.parse(line.strip().strip("[]"))
+            except ValueError:
+                table = ()
+        elif "  # via " in line and (match := _VIA.match(line)):
+            try:
+                found[(*table, *keys.parse(match.group(1)))] = match.group(2)
+            except ValueError:
+                continue
+    return found
+
+
+def _spec_name(text: str) -> str:
+    found = re.match(r"# Locked by lockllm from ([ -~]{1,200}?)\. Edit that file", text)
+    return found.group(1) if found else "llm.toml"
+
+
+def _ordered(paths: Iterable[Path]) -> list[Path]:
+    return sorted(paths, key=registry.position)
+
+
+def _long(path: Path) -> Path | None:
+    return next((long for long in LONG if path[: len(long)] == long and len(path) > len(long)), None)
+
+
+def _line(lock: Lock, path: Path, depth: int) -> str:
+    row = registry.find(path)
+    text = f"{keys.dotted(path[depth:])} = {toml.value(registry.dump(row, lock.values[path]))}"
+    via = lock.via.get(path)
+    group = registry.GROUP.get(path[0])
+    if not via or depth > 1 or (group is not None and not group.via):
+        return text
+    return f"{text}  # via {_printable(via)[:80]}"
+
+
+def _printable(text: str) -> str:
+    return "".join(char if " " <= char <= "~" else "?" for char in text)
+
+
+def _table(name: str, lines: Iterable[tuple[str, str]]) -> str:
+    return f"[{name}]\n" + "".join(f"{keys.quoted(key)} = {keys.quoted(text)}\n" for key, text in lines)
+
+
+def _write_absent(absent: Iterable[Path]) -> str:
+    groups: dict[str, list[str]] = {}
+    for path in _ordered(absent):
+        groups.setdefault(path[0], []).append(keys.dotted(path[1:]) if len(path) > 1 else path[0])
+    lines = ["[absent]\n"]
+    for group, rests in groups.items():
+        lines.append(f"{keys.segment(group)} = [\n" + "".join(f"  {keys.quoted(rest)},\n" for rest in rests) + "]\n")
+    return "".join(lines)
+
+
+def _write_waiver(waiver: Waiver) -> str:
+    lines = ["[[waive]]", f"fact = {keys.quoted(waiver.fact)}", f"found = {toml.value(waiver.found)}", f"reason = {keys.quoted(waiver.reason)}"]
+    if waiver.until:
+        lines.append(f"until = {waiver.until}")
+    return "\n".join(lines) + "\n"
+
+
+def _no_prefixes(lock: Lock) -> None:
+    for path in lock.values:
+        for length in range(1, len(path)):
+            if path[:length] in lock.values:
+                above = keys.dotted(path[:length])
+                raise LockError(f"{above} and {keys.dotted(path)} cannot both be locked", where=lock.spec, mend="name one of them")

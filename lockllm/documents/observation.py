@@ -1,0 +1,202 @@
+"""Observations as JSON: read strictly, so that what was seen on one host can be judged on another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from lockllm.documents import toml
+from lockllm.errors import ObservationError
+from lockllm.facts import keys, registry
+from lockllm.facts.fact import Path, Stage
+from lockllm.facts.observation import By, Check, CheckStatus, Observation, Reading, Unobserved
+
+VERSION = 1
+_FIELDS = ("observation_version", "observed_at", "host", "stage", "complete", "facts", "unobserved", "checks", "warnings")
+_READING = ("value", "source", "by", "evidence")
+_BY = {by.word: by for by in By}
+_EVIDENCE = ("computed", "cached", "claimed")
+
+
+def read(data: bytes, name: str = "observation.json") -> Observation:
+    """The observation that a file holds. Raises ObservationError for what is none."""
+    raw = load(data, name)
+    if not isinstance(raw, dict):
+        raise ObservationError("an observation is a JSON object", where=name, mend="write one with `lockllm observe -o FILE`")
+    _version(raw, name)
+    if unknown := sorted(set(raw) - set(_FIELDS)):
+        meant = registry.nearest(unknown[0], list(_FIELDS))
+        raise ObservationError(
+            f"an observation has no key {unknown[0]!r}", where=name, mend=f"did you mean {meant}?" if meant else "remove it"
+        )
+    facts = raw.get("facts")
+    if not isinstance(facts, dict):
+        raise ObservationError("facts must be an object of readings", where=name, mend="write one with `lockllm observe -o FILE`")
+    readings: list[Reading] = []
+    for key, listed in facts.items():
+        readings.extend(_readings(_key(key, name), key, listed, name))
+    return Observation(
+        readings=tuple(readings),
+        unobserved=tuple(_unobserved(raw.get("unobserved", {}), name)),
+        checks=tuple(_checks(raw.get("checks", {}), name)),
+        complete=frozenset(_key(key, name) for key in _texts(raw.get("complete", []), "complete", name)),
+        stage=_stage(raw.get("stage", "all"), name),
+        observed_at=_text(raw.get("observed_at", ""), "observed_at", name),
+        host=_text(raw.get("host", ""), "host", name),
+        warnings=tuple(_texts(raw.get("warnings", []), "warnings", name)),
+    )
+
+
+def dump(observation: Observation) -> dict[str, Any]:
+    """An observation as JSON data, facts in registry order, best witness first."""
+    grouped = observation.by_path()
+    data: dict[str, Any] = {
+        "observation_version": VERSION,
+        "observed_at": observation.observed_at,
+        "host": observation.host,
+        "stage": observation.stage.value,
+        "complete": sorted(keys.dotted(path) for path in observation.complete),
+        "facts": {
+            keys.dotted(path): [dump_reading(reading) for reading in grouped[path]]
+            for path in sorted(grouped, key=registry.position)
+        },
+        "unobserved": {
+            keys.dotted(each.path): {
+                "reason": each.reason, "mend": each.mend, **({"due": "live"} if each.due is Stage.LIVE else {})
+            }
+            for each in sorted(observation.unobserved, key=lambda each: registry.position(each.path))
+        },
+        "checks": {
+            each.name: {"status": each.status.value, "detail": each.detail, "source": each.source, "mend": each.mend}
+            for each in sorted(observation.checks, key=lambda each: each.name)
+        },
+    }  # fmt: skip
+    if observation.warnings:
+        data["warnings"] = list(observation.warnings)
+    return data
+
+
+def write(observation: Observation) -> str:
+    """An observation as text."""
+    return json.dumps(dump(observation), indent=1, ensure_ascii=True) + "\n"
+
+
+def dump_reading(reading: Reading) -> dict[str, Any]:
+    """One reading as JSON data."""
+    data = {"value": registry.dump(reading.fact, reading.value), "source": reading.source, "by": reading.by.word}
+    if reading.evidence != "computed":
+        data["evidence"] = reading.evidence
+    return data
+
+
+def load(data: bytes, name: str) -> Any:
+    """The data of a JSON document; a key that stands twice is refused. Raises ObservationError."""
+    text = toml.decode(data, name, ObservationError)
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+    except json.JSONDecodeError as cause:
+        raise ObservationError(
+            f"this is not JSON: {cause.msg[:1].lower()}{cause.msg[1:]}", where=f"{name}, line {cause.lineno}",
+            mend="write it again with `lockllm observe -o FILE`",
+        ) from cause  # fmt: skip
+    except (RecursionError, ValueError) as cause:
+        what = str(cause) if isinstance(cause, _Twice) else "this JSON is nested too deeply or holds an impossible number"
+        raise ObservationError(what, where=name, mend="write it again with `lockllm observe -o FILE`") from cause
+
+
+class _Twice(ValueError):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _Twice(f"the key {key!r} stands twice")
+            seen.add(key)
+    return found
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _version(raw: dict[str, Any], name: str) -> None:
+    version = raw.get("observation_version")
+    if version is None:
+        raise ObservationError("the file holds no observation_version", where=name, mend="write one with `lockllm observe -o FILE`")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise ObservationError(f"observation_version is {version!r}", where=name, mend="write one with `lockllm observe -o FILE`")
+    if version > VERSION:
+        raise ObservationError(
+            f"observation_version {version} is newer than this lockllm reads ({VERSION})", where=name, mend="upgrade lockllm here"
+        )
+
+
+def _key(key: str, name: str) -> Path:
+    try:
+        return keys.parse(key)
+    except ValueError as cause:
+        raise ObservationError(f"{key!r} is no key of a fact", where=name, mend="write it as a TOML dotted key") from cause
+
+
+def _readings(path: Path, key: str, listed: Any, name: str) -> Iterable[Reading]:
+    if not isinstance(listed, list) or not all(isinstance(each, dict) and "value" in each for each in listed):
+        raise ObservationError(
+            f"{key} must be a list of readings", where=name, mend='write [{"value": …, "source": "…", "by": "endpoint"}]'
+        )
+    row = registry.find(path)
+    for each in listed:
+        if unknown := sorted(set(each) - set(_READING)):
+            raise ObservationError(f"a reading of {key} has no key {unknown[0]!r}", where=name, mend=f"write {', '.join(_READING)}")
+        word, evidence = each.get("by", "endpoint"), each.get("evidence", "computed")
+        if not isinstance(word, str) or word not in _BY:
+            raise ObservationError(f"a reading of {key} is by {word!r}", where=name, mend=f"write one of {', '.join(_BY)}")
+        if evidence not in _EVIDENCE:
+            raise ObservationError(f"the evidence of {key} is {evidence!r}", where=name, mend=f"write one of {', '.join(_EVIDENCE)}")
+        source = _text(each.get("source", ""), f"source of {key}", name)
+        yield Reading(row, registry.read(row, each["value"]), source, _BY[word], evidence)
+
+
+def _unobserved(raw: Any, name: str) -> Iterable[Unobserved]:
+    if not isinstance(raw, dict):
+        raise ObservationError("unobserved must be an object", where=name, mend='write {"KEY": {"reason": "…", "mend": "…"}}')
+    for key, each in raw.items():
+        if not isinstance(each, dict) or set(each) - {"reason", "mend", "due"}:
+            raise ObservationError(f"unobserved {key} must hold reason and mend", where=name, mend="write both as texts")
+        reason, mend = _text(each.get("reason", ""), f"reason of {key}", name), _text(each.get("mend", ""), f"mend of {key}", name)
+        yield Unobserved(_key(key, name), reason, mend, Stage.LIVE if each.get("due") == "live" else Stage.PREFLIGHT)
+
+
+def _checks(raw: Any, name: str) -> Iterable[Check]:
+    if not isinstance(raw, dict):
+        raise ObservationError("checks must be an object", where=name, mend='write {"check.NAME": {"status": "pass"}}')
+    words = {status.value: status for status in CheckStatus}
+    for key, each in raw.items():
+        if not isinstance(each, dict) or each.get("status") not in words:
+            raise ObservationError(f"{key} has no status", where=name, mend=f"write one of {', '.join(words)}")
+        texts = [_text(each.get(field, ""), f"{field} of {key}", name) for field in ("detail", "source", "mend")]
+        yield Check(key, words[each["status"]], *texts)
+
+
+def _stage(raw: Any, name: str) -> Stage:
+    try:
+        return Stage(raw)
+    except ValueError as cause:
+        words = ", ".join(stage.value for stage in Stage)
+        raise ObservationError(f"stage is {raw!r}", where=name, mend=f"write one of {words}") from cause
+
+
+def _text(raw: Any, what: str, name: str) -> str:
+    if not isinstance(raw, str):
+        raise ObservationError(f"{what} must be a text", where=name, mend="write it in quotes")
+    return raw
+
+
+def _texts(raw: Any, what: str, name: str) -> list[str]:
+    if not isinstance(raw, list) or not all(isinstance(each, str) for each in raw):
+        raise ObservationError(f"{what} must be a list of texts", where=name, mend='write ["…"]')
+    return raw

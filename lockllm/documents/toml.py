@@ -1,0 +1,109 @@
+"""TOML as we read and write it: bounded reading with the line of a key, and our own bytes when writing."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from lockllm.errors import LockllmError
+from lockllm.facts.fact import Path
+from lockllm.facts.keys import parse, quoted, segment
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LONGEST = 64 * 2**20
+"""Bytes of the largest document that is read."""
+_TABLE = re.compile(r"\s*\[\[?\s*(.*?)\s*\]\]?\s*(?:#.*)?\Z")
+_KEY = re.compile(r"""\s*((?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_.\s-])+?)\s*=""")
+
+
+def decode(data: bytes, name: str, error: type[LockllmError]) -> str:
+    """The text of a document. Raises `error` for one that is huge, binary or in another encoding."""
+    if len(data) > LONGEST:
+        raise error(f"the file holds {len(data):,} bytes, more than {LONGEST:,}", where=name, mend="check that it is the right file")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as cause:
+        line = data[: cause.start].count(b"\n") + 1
+        raise error(
+            f"the file is not UTF-8: byte 0x{data[cause.start]:02x}", where=f"{name}, line {line}", mend="save it as UTF-8"
+        ) from cause
+    if "\0" in text:
+        raise error("the file is binary", where=name, mend="check that it is the right file")
+    return text
+
+
+def load(text: str, name: str, error: type[LockllmError]) -> dict[str, Any]:
+    """The data of a TOML text. Raises `error` with the line where it is none (duplicate keys are found here)."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as cause:
+        message = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)", "", str(cause))
+        found = re.search(r"at line (\d+)", str(cause))
+        where = f"{name}, line {found.group(1)}" if found else f"{name}, at its end"
+        raise error(f"this is not TOML: {message[:1].lower()}{message[1:]}", where=where, mend="correct that line") from cause
+    except (RecursionError, ValueError) as cause:
+        raise error("this TOML is nested too deeply or holds an impossible value", where=name, mend="flatten it") from cause
+
+
+def line_of(text: str, path: Path) -> int | None:
+    """The line, from 1, on which a key stands; the deepest part of it that can be found."""
+    best: tuple[int, int] | None = None
+    table: Path = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.lstrip()
+        if stripped.startswith("["):
+            found = _TABLE.match(line)
+            table = _path(found.group(1)) if found else ()
+            here = table
+        else:
+            key = _KEY.match(line)
+            if key is None:
+                continue
+            here = (*table, *_path(key.group(1)))
+        depth = len(here)
+        if here == path[:depth] and depth and (best is None or depth > best[0]):
+            best = (depth, number)
+    return best[1] if best else None
+
+
+def place(name: str, text: str, path: Path) -> str:
+    """`llm.toml, line 9`."""
+    line = line_of(text, path)
+    return f"{name}, line {line}" if line else name
+
+
+def value(data: Any) -> str:
+    """One TOML value on one line."""
+    if isinstance(data, bool):
+        return "true" if data else "false"
+    if isinstance(data, int):
+        return str(data)
+    if isinstance(data, float):
+        if not math.isfinite(data):
+            return repr(data)
+        text = repr(data)
+        return text if "." in text or "e" in text else f"{text}.0"
+    if isinstance(data, str):
+        return quoted(data)
+    if isinstance(data, (list, tuple)):
+        return "[" + ", ".join(map(value, data)) + "]"
+    if isinstance(data, Mapping):
+        inner = ", ".join(f"{segment(str(key))} = {value(each)}" for key, each in data.items())
+        return "{ " + inner + " }" if inner else "{}"
+    if hasattr(data, "isoformat"):
+        return str(data.isoformat())
+    raise TypeError(f"{type(data).__name__} has no TOML form")
+
+
+def _path(key: str) -> Path:
+    try:
+        return parse(re.sub(r"\s*\.\s*", ".", key.strip()) if '"' not in key and "'" not in key else key.strip())
+    except ValueError:
+        return ()

@@ -1,0 +1,64 @@
+"""Which policy holds for a fact: the lock's own line for it, else its most precise glob, else exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from lockllm.facts import registry
+from lockllm.facts.fact import Fact, Policy
+from lockllm.facts.keys import Glob
+
+
+class Policies:
+    """The `[policy]` table of a lock, ready to be asked."""
+
+    def __init__(self, table: Mapping[str, Policy]) -> None:
+        globs = sorted(((Glob(text), policy) for text, policy in table.items()), key=lambda each: each[0].weight, reverse=True)
+        self._globs = tuple(globs)
+
+    def of(self, fact: Fact[Any]) -> Policy:
+        """The policy of one fact. `ignore` reaches a guarded group by a line of its own alone."""
+        group = registry.GROUP.get(fact.group)
+        for glob, policy in self._globs:
+            if not glob.matches(fact.path):
+                continue
+            if policy is Policy.IGNORE and group is not None and group.guarded and not _own_line(glob.text, fact):
+                continue
+            return policy
+        return Policy.EXACT
+
+    def idle(self, facts: tuple[Fact[Any], ...]) -> list[str]:
+        """The globs that hit none of these facts."""
+        return [glob.text for glob, _ in self._globs if not any(glob.matches(fact.path) for fact in facts)]
+
+
+@lru_cache(maxsize=4096)
+def compile_globs(texts: tuple[str, ...]) -> tuple[Glob, ...]:
+    """Globs of the command line. Raises ValueError for text that is none."""
+    return tuple(Glob(text) for text in texts)
+
+
+def _own_line(text: str, fact: Fact[Any]) -> bool:
+    glob = Glob(text)
+    return glob.exact and glob.weight[1] == len(fact.path)
+
+
+def inside(specifier: str, version: str) -> bool:
+    """Whether a version lies in a PEP 440 range, or in one of an engine's own scheme (`>=b6000`)."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    def plain(text: str) -> str:
+        return text.replace("b", "") if _build(text.strip("<>=!~ ")) else text
+
+    try:
+        parts = ",".join(plain(part.strip()) if any(char in part for char in "<>=!~") else f"=={plain(part.strip())}" for part in specifier.split(","))
+        return SpecifierSet(parts).contains(Version(plain(version.strip().removeprefix("v"))), prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return specifier.strip("= ") == version
+
+
+def _build(text: str) -> bool:
+    return text.startswith("b") and text[1:].isdigit()
