@@ -16,7 +16,7 @@ _HEADER = re.compile(rb"^(Name|Version):[ \t]*(.+?)[ \t]*\r?$", re.MULTILINE | r
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
-    """One installed distribution. `how` tells one that is no plain release: `editable`, `git 4ba787ec9abc`, `edited`."""
+    """One installed distribution. `how` tells what is no plain release: `editable`, `git 4ba787ec9abc`, `edited`."""
 
     name: str  # PEP 503
     version: str
