@@ -1,0 +1,168 @@
+"""What a command line says, in this environment and directory: unwrapped, recognised, its config files read.
+
+Used for a command that is not started yet (`inspect -- CMD`, `exec`, `init -- CMD`) and for a running process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from lockllm import engines
+from lockllm.engines import Form, Given
+from lockllm.engines._launch import Unwrapped, recognise, unwrap
+from lockllm.engines._launch.containers import version_of
+from lockllm.facts.observation import By, Check, Reading
+from lockllm.facts.registry import seen
+
+Read = Callable[[str], str]
+"""Reads a config file by its path; OSError where it cannot be read."""
+
+_MOST = 4 << 20
+_TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:\.?(?:post|rc|dev)\d+)?)(?![\d.])")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A command line, understood as far as it can be."""
+
+    given: Given | None  # None: no launch form of an engine was reached
+    form: Form | None
+    readings: tuple[Reading, ...]  # `given.readings` and what is told beside them: engine.name, .wrapper, .image
+    checks: tuple[Check, ...]
+    warnings: tuple[str, ...]
+    unwrapped: Unwrapped
+    files: Mapping[str, str] = {}  # config files that were read, by the name that the command gives them
+    env: Mapping[str, str] = {}  # the environment that reaches the engine
+    cwd: str = ""  # the directory that relative names mean
+
+
+def plan(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    version: str | None = None,
+    read: Read | None = None,
+    *,
+    live: bool = False,
+    engine: str | None = None,
+) -> Plan:
+    """Read a command line. `engine` is a hint where no program is on it; `live` says that it is a running process's."""
+    read = read or read_file
+    unwrapped = unwrap(argv, env, engine)
+    warnings = list(unwrapped.warnings)
+    where = os.path.join(cwd or "/", unwrapped.cwd)
+    inside = {**_env_files(unwrapped.env_files, cwd, read, warnings), **unwrapped.env}
+    form = None if unwrapped.opaque else recognise(unwrapped.argv)
+    by = By.PROCESS if live else By.PLAN
+    told = [*_host(unwrapped, by)]
+    if form is None or form.engine not in engines.available():
+        if form is not None:
+            warnings.append(f"{form.engine} is recognised, but this release cannot read its arguments")
+        elif not unwrapped.opaque and not unwrapped.host:
+            warnings.append("no engine that this release knows is started by this command")
+        return Plan(
+            given=None,
+            form=form,
+            readings=tuple(told),
+            checks=(),
+            warnings=tuple(warnings),
+            unwrapped=unwrapped,
+            env=inside,
+            cwd=where,
+        )
+    module = engines.load(form.engine)
+    files = _files(module.wants_files(form, inside), where, unwrapped, read, warnings)
+    given = module.given(form, inside, files, version or _tagged(unwrapped.image), live)
+    if not any(reading.fact.path == ("engine", "name") for reading in given.readings):
+        told.insert(0, seen("engine.name", form.engine, " ".join(map(_base, form.program[:3])), by))
+    given = msgspec.structs.replace(given, readings=(*told, *given.readings))
+    return Plan(
+        given=given,
+        form=form,
+        readings=given.readings,
+        checks=given.checks,
+        warnings=(*warnings, *given.warnings),
+        unwrapped=unwrapped,
+        files=files,
+        env=inside,
+        cwd=where,
+    )
+
+
+def read_file(path: str) -> str:
+    """A regular file of bounded size as text. OSError for anything else."""
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(number, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(f"{path} is no regular file")
+        raw = stream.read(_MOST + 1)
+    if len(raw) > _MOST:
+        raise OSError(f"{path} is larger than {_MOST >> 20} MiB")
+    return raw.decode("utf-8", "replace")
+
+
+def host_path(path: str, mounts: Sequence[tuple[str, str]]) -> str | None:
+    """The path on this host of a path inside a container, or None where no mount covers it."""
+    for host, inside in mounts:
+        plain = inside.rstrip("/")
+        if path == plain or path.startswith(plain + "/"):
+            return host.rstrip("/") + path[len(plain) :]
+    return None
+
+
+def _files(names: Iterable[str], cwd: str, unwrapped: Unwrapped, read: Read, warnings: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in names:
+        path: str | None = os.path.join(cwd, name)
+        if unwrapped.reach == "container":
+            path = host_path(os.path.join(unwrapped.cwd or "/", name), unwrapped.mounts)
+        try:
+            if path is None:
+                raise OSError("it lies inside the container")
+            found[name] = read(path)
+        except (OSError, ValueError) as why:
+            reason = getattr(why, "strerror", None) or str(why) or "it cannot be read"
+            warnings.append(f"{name} is not read ({reason}): what it sets is unknown")
+    return found
+
+
+def _env_files(names: Sequence[str], cwd: str, read: Read, warnings: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in names:
+        try:
+            text = read(os.path.join(cwd or "/", name))
+        except (OSError, ValueError) as why:
+            reason = getattr(why, "strerror", None) or str(why) or "it cannot be read"
+            warnings.append(f"{name} is not read ({reason}): the variables that it sets are unknown")
+            continue
+        for line in text.splitlines():
+            key, equals, value = line.strip().partition("=")
+            if equals and key and not key.startswith("#"):
+                found[key] = value
+    return found
+
+
+def _host(unwrapped: Unwrapped, by: By) -> list[Reading]:
+    found = []
+    if unwrapped.host:
+        found.append(seen("engine.wrapper", unwrapped.host, "command line", by))
+    if unwrapped.image and "$" not in unwrapped.image:
+        found.append(seen("engine.image", unwrapped.image.partition("@")[0], "command line", by))
+        digest = version_of(unwrapped.image)[1]
+        if digest:
+            found.append(seen("engine.image_digest", digest, "command line", by))
+    return found
+
+
+def _tagged(image: str) -> str | None:
+    """The release that an image's tag names, to read its arguments by; never a reading of its own."""
+    found = _TAG.match(version_of(image)[0] or "") if image else None
+    return found.group(1) if found else None
+
+
+def _base(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
