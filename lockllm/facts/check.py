@@ -112,3 +112,9 @@ CHECKS = (
     CheckRow("check.gpus_healthy", "No GPU reports memory errors or pending repairs.", "results may be wrong"),
     CheckRow("check.server_answers", "The running server answers.", "nothing can be asked of it"),
 )
+_EFFECTS = {row.name: row.effect for row in CHECKS}
+
+
+def effect(name: str) -> str:
+    """What a failure of that check does; empty for a check of another release."""
+    return _EFFECTS.get(name, "")

@@ -1,0 +1,89 @@
+"""Foreign text made harmless, once for each format: whatever a host shows stays data in what we print."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
+_SAFE = re.compile(r"[ -\[\]-~]*\Z")
+_HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+# What CI systems obey when they meet it anywhere in a log: `##[error]`, `##vso[task...]`, `##teamcity[...]`.
+_MARKER = re.compile(r"#(?=#[A-Za-z]*\[)")
+_PROSE = re.compile(r"[^A-Za-z0-9 ,.;()%+=/'\"-]")
+_SPAN = re.compile(r"[A-Za-z0-9_./,:+=()\"'@~-](?:[A-Za-z0-9_./ ,:+=()\"'@~-]*[A-Za-z0-9_./,:+=()\"'@~-])?\Z")
+_XML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
+
+
+def visible(text: str) -> str:
+    """One line of printable ASCII that stands for the text: all else is spelled `\\n`, `\\xNN` or `\\uNNNN`."""
+    return text if _SAFE.match(text) else "".join(map(_shown, text))
+
+
+def literal(text: str) -> str:
+    """A text in double quotes, as one line of printable ASCII."""
+    return '"' + visible(text).replace('"', '\\"') + '"'
+
+
+def readable(text: str) -> str:
+    """One line of text that may hold letters of every script, but nothing that is invisible, moves or reorders."""
+    return "".join(
+        _shown(char) if char not in " \\" and unicodedata.category(char) in _HIDDEN else char for char in text
+    )
+
+
+def log_line(text: str, *, begins: bool = True) -> str:
+    """Printable ASCII that no CI system takes for a command of its own. `begins`: it stands at the start of a line."""
+    text = _MARKER.sub(r"\\x23", text)
+    start = len(text) - len(text.lstrip())
+    return text[:start] + "\\x3a" + text[start + 1 :] if begins and text.startswith("::", start) else text
+
+
+def xml(text: str) -> str:
+    """Content or attribute value of an XML document."""
+    return "".join(_XML.get(char, char) for char in visible(text))
+
+
+def prose(text: str) -> str:
+    """A sentence inside Markdown: no mark-up, mention, reference, link or HTML survives, and no table cell ends."""
+    text = _PROSE.sub(lambda found: f"&#{ord(found.group())};", visible(text).strip())
+    text = re.sub(r"(?<=&#64;)|(?<=&#35;)", "&#8203;", text)  # the reader still sees @name and #1, nobody is called
+    return re.sub(r"(?i)\bwww\.", "www&#46;", text)
+
+
+def code(text: str) -> str:
+    """A value inside Markdown, set as code; safe in a table cell."""
+    text = visible(text)
+    if _SPAN.match(text):
+        return f"`{text}`"
+    return "<code>" + re.sub(r"[^A-Za-z0-9 ]", lambda found: f"&#{ord(found.group())};", text) + "</code>"
+
+
+def command_data(text: str) -> str:
+    """The message of a GitHub workflow command."""
+    return _MARKER.sub(r"\\x23", visible(text)).replace("%", "%25")
+
+
+def command_property(text: str) -> str:
+    """A property of a GitHub workflow command."""
+    return command_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def valid_unicode(text: str) -> str:
+    """The text with each byte that was no UTF-8 spelled `\\xNN`: what a strict JSON parser accepts."""
+    if text.isascii():
+        return text
+    return "".join(_shown(char) if 0xD800 <= ord(char) <= 0xDFFF else char for char in text)
+
+
+def _shown(char: str) -> str:
+    if char in _NAMED:
+        return _NAMED[char]
+    point = ord(char)
+    if 0x20 <= point < 0x7F:
+        return char
+    if 0xDC80 <= point <= 0xDCFF:  # a byte of a file name that is no UTF-8
+        point -= 0xDC00
+    if point <= 0xFF:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"

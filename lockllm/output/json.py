@@ -1,0 +1,180 @@
+"""Records as JSON for machines: the shapes that the checked-in schemas describe, as ASCII, the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from lockllm.facts.keys import dotted
+from lockllm.facts.observation import ABSENT, Check, CheckStatus, Observation, Raw, Reading
+from lockllm.facts.registry import dump
+from lockllm.judge.report import Change, Diff, Report, Result
+from lockllm.output.escape import valid_unicode
+from lockllm.output.inspected import best
+
+_DEEPEST = 60
+_WORST = (CheckStatus.FAIL, CheckStatus.UNKNOWN, CheckStatus.PASS)
+
+
+def report(report: Report) -> str:
+    """A report: `report_version` 1."""
+    return _write(
+        {
+            "report_version": 1,
+            "status": report.status,
+            "exit_code": report.exit_code,
+            "stage": report.stage.value,
+            "lock": report.lock,
+            "subject": report.subject,
+            "host": report.host,
+            "engine": report.engine,
+            "gate": report.gate,
+            "fingerprint": {"locked": report.fingerprint.locked, "observed": report.fingerprint.observed},
+            "counts": dict(report.counts),
+            "results": [_result(each) for each in report.results],
+            "checks": [_named_check(each) for each in report.checks],
+            "unpinned": dict(report.unpinned),
+            "others": list(report.others),
+            "warnings": list(report.warnings),
+        }
+    )
+
+
+def diff(diff: Diff) -> str:
+    """What moved between two locks: `diff_version` 1. A moved file is one removed and one added."""
+    return _write(
+        {
+            "diff_version": 1,
+            "before": diff.before,
+            "after": diff.after,
+            "verdict": diff.verdict,
+            "changes": [entry for change in diff.changes for entry in _change(change)],
+            "warnings": list(diff.warnings),
+        }
+    )
+
+
+def observation(observation: Observation) -> str:
+    """An observation: `observation_version` 1, as `verify --observation` reads it."""
+    return _write(
+        {
+            "observation_version": 1,
+            "observed_at": observation.observed_at,
+            "host": observation.host,
+            "stage": observation.stage.value,
+            "complete": sorted(map(dotted, observation.complete)),
+            "facts": {
+                dotted(path): [_reading(each) for each in found] for path, found in observation.by_path().items()
+            },
+            "unobserved": {
+                dotted(each.path): {"reason": each.reason, "mend": each.mend}
+                for each in reversed(observation.unobserved)
+            },
+            "checks": _checks_by_name(observation.checks),
+            "warnings": list(observation.warnings),
+        }
+    )
+
+
+def inspection(facts: Sequence[Reading], checks: Sequence[Check] = (), unobserved: Sequence[Any] = ()) -> str:
+    """The facts of one thing that was looked at, one value each, and the findings."""
+    return _write(
+        {
+            "facts": {reading.fact.key: dump(reading.fact, reading.value) for reading in best(facts)},
+            "sources": {reading.fact.key: reading.source for reading in best(facts)},
+            "unobserved": {dotted(each.path): {"reason": each.reason, "mend": each.mend} for each in unobserved},
+            "checks": [_named_check(each) for each in checks],
+        }
+    )
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "fact": result.fact.key,
+        "status": result.status.value,
+        "policy": result.policy.value,
+        "expected": result.expected,
+        "found": result.found,
+        "seen": result.seen,
+        "readings": [_reading(each) for each in result.readings],
+        "source": result.source,
+        "kind": result.fact.kind.value,
+        "effect": result.fact.effect,
+        "mend": result.mend,
+        "because": result.because,
+        "reason": result.reason,
+        "blocking": result.blocking,
+    }
+
+
+def _reading(reading: Reading) -> dict[str, Any]:
+    shown = {"value": dump(reading.fact, reading.value), "source": reading.source, "by": reading.by.word}
+    return shown if reading.evidence == "computed" else {**shown, "evidence": reading.evidence}
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {"status": check.status.value, "detail": check.detail, "source": check.source, "mend": check.mend}
+
+
+def _named_check(check: Check) -> dict[str, Any]:
+    return {"check": check.name, **_check(check)}
+
+
+def _checks_by_name(checks: Sequence[Check]) -> dict[str, Any]:
+    """One entry a name; where several findings have one name, the worst status and all details."""
+    named: dict[str, list[Check]] = {}
+    for check in checks:
+        named.setdefault(check.name, []).append(check)
+    found: dict[str, Any] = {}
+    for name, same in named.items():
+        worst = min((check.status for check in same), key=_WORST.index)
+        chosen = [check for check in same if check.status is worst]
+        found[name] = {
+            "status": worst.value,
+            **{field: "; ".join(dict.fromkeys(text for check in chosen if (text := getattr(check, field))))
+               for field in ("detail", "source", "mend")},
+        }  # fmt: skip
+    return found
+
+
+def _change(change: Change) -> list[dict[str, Any]]:
+    shared = {"kind": change.kind.value, "effect": change.effect, "because": change.because}
+    if change.change != "moved" or change.moved_from is None:
+        return [
+            {"fact": change.fact.key, "before": change.before, "after": change.after, "change": change.change, **shared}
+        ]
+    value = change.before if change.after is None else change.after
+    return [
+        {"fact": change.moved_from, "before": value, "after": None, "change": "removed", **shared,
+         "moved_to": change.fact.key},
+        {"fact": change.fact.key, "before": None, "after": value, "change": "added", **shared,
+         "moved_from": change.moved_from},
+    ]  # fmt: skip
+
+
+def _write(document: dict[str, Any]) -> str:
+    """ASCII alone, so that no control or bidi character is raw; no CI system finds a command of its own in it."""
+    text = json.dumps(_plain(document, 0), ensure_ascii=True, allow_nan=False, indent=2)
+    return text.replace("##", "#\\u0023") + "\n"
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return valid_unicode(value)
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is ABSENT:
+        return None
+    if isinstance(value, Raw):
+        return _plain(value.value, depth)
+    if depth > _DEEPEST:
+        return "..."
+    if isinstance(value, dict):
+        return {valid_unicode(str(key)): _plain(each, depth + 1) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, depth + 1) for each in value]
+    return valid_unicode(str(value))

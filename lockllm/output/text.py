@@ -1,0 +1,303 @@
+"""Records as text for a person: the verdict, then what differs by its cause, and everything else in a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lockllm.facts.check import effect as check_effect
+from lockllm.facts.fact import Path, Policy
+from lockllm.facts.observation import Check, CheckStatus, Reading, Unobserved
+from lockllm.facts.registry import dump
+from lockllm.judge.report import Diff, Report, Result, Status
+from lockllm.output import changes, inspected
+from lockllm.output.changes import KINDS, circular
+from lockllm.output.escape import visible
+from lockllm.output.layout import Page, columns
+from lockllm.output.values import show, show_pair
+
+_STYLE = {"match": "good", "mismatch": "bad", "unknown": "unsure"}
+_EVIDENCE = {"cached": "digest from the cache", "claimed": "digest claimed, not computed"}
+_SETTLED = (Status.ALLOWED, Status.WAIVED, Status.IGNORED)
+
+
+def report(
+    report: Report,
+    *,
+    color: bool = False,
+    width: int = 80,
+    full: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> str:
+    """A report for a terminal or a log. `full`: whole digests and values. `quiet`: nothing where all is well."""
+    if quiet and not report.exit_code and report.gate == "enforce":
+        return ""
+    page = Page(width, color)
+    writer = _Writer(page, report, full)
+    writer.verdict()
+    writer.differences()
+    writer.unknowns()
+    writer.findings()
+    page.blank()
+    if not quiet:
+        writer.rest(verbose)
+    writer.last_line()
+    return page.text()
+
+
+def diff(
+    diff: Diff, *, color: bool = False, width: int = 80, full: bool = False, quiet: bool = False, verbose: bool = False
+) -> str:
+    """What moved between two locks, for a terminal or a log."""
+    return changes.text(diff, Page(width, color), full=full or verbose, quiet=quiet)
+
+
+def inspection(
+    facts: Sequence[Reading],
+    checks: Sequence[Check] = (),
+    unobserved: Sequence[Unobserved] = (),
+    *,
+    subject: str = "",
+    color: bool = False,
+    width: int = 80,
+    full: bool = False,
+    verbose: bool = False,
+) -> str:
+    """The facts and findings of one thing that was looked at."""
+    return inspected.text(facts, checks, unobserved, Page(width, color), subject=subject, full=full, verbose=verbose)
+
+
+class _Writer:
+    """One report on its way to a page."""
+
+    def __init__(self, page: Page, report: Report, full: bool) -> None:
+        self.page = page
+        self.report = report
+        self.full = full
+        self.differing = [each for each in report.results if each.status is Status.MISMATCH]
+        self.unseen = [each for each in report.results if each.status is Status.UNKNOWN]
+        self.failed = [check for check in report.checks if check.status is CheckStatus.FAIL]
+        keys = {each.fact.key for each in self.differing}
+        because = {each.fact.key: each.because for each in self.differing}
+        self.causes = [each for each in self.differing if each.because not in keys or circular(each.fact.key, because)]
+        self.followers: dict[str, list[Result]] = {}
+        tops = set(map(id, self.causes))
+        for each in self.differing:
+            if id(each) not in tops and each.because is not None:
+                self.followers.setdefault(each.because, []).append(each)
+        self.named: set[int] = set()
+
+    def verdict(self) -> None:
+        """What was judged, against what, and how it ended."""
+        report, page = self.report, self.page
+        looked_at = visible(report.subject) or "this host"
+        word = report.status.upper()
+        page.head(visible(word), f"{visible(report.lock)} against {looked_at}", _STYLE.get(report.status, "strong"))
+        indent = len(word) + 2
+        where = [visible(part) for part in (report.engine, report.host and f"on {report.host}") if part]
+        stage = f"(stage {report.stage.value}):" if where else f"stage {report.stage.value}:"
+        page.line(" ".join([*where, stage, self._tally()]), indent=indent)
+        if not self.differing and report.exit_code == 3 and not any(each.blocking for each in self.unseen):
+            page.line(self._nothing_checked(), indent=indent)
+        blocks = _blocks([each for each in self.causes if each.blocking], self.followers)
+        if len(blocks) > 3:
+            names = [f"{_above(block)} ({len(block)})" if len(block) > 2 else block[0].fact.key for block in blocks]
+            page.line("differs in " + columns(names[:12], more=max(0, len(names) - 12)), indent=indent)
+
+    def differences(self) -> None:
+        """Every mismatch: the cause, then what follows from it; those that are only told come after."""
+        number = 0
+        for title, chosen in (
+            ("DIFFERS", [each for each in self.causes if each.blocking]),
+            ("DIFFERS, only told (policy report)", [each for each in self.causes if not each.blocking]),
+        ):
+            if not chosen:
+                continue
+            self.page.blank()
+            self.page.line(title, style="bad" if title == "DIFFERS" else "strong")
+            for block in _blocks(chosen, self.followers):
+                number += 1
+                self.page.blank()
+                if len(block) > 2:
+                    self._table(block, number)
+                else:
+                    for each in block:
+                        self._cause(each, number)
+
+    def unknowns(self) -> None:
+        """What was due and could not be seen, by reason."""
+        for title, blocking in (("NOT SEEN", True), ("NOT SEEN, only told", False)):
+            groups: dict[tuple[str, str], list[str]] = {}
+            for each in self.unseen:
+                if each.blocking is blocking:
+                    groups.setdefault((each.reason, each.mend), []).append(each.fact.key)
+            if not groups:
+                continue
+            self.page.blank()
+            self.page.line(title, style="unsure" if blocking else "strong")
+            for (reason, mend), keys in groups.items():
+                self.page.blank()
+                self.page.line(columns(keys), indent=4, style="strong")
+                self._fields((("reason", visible(reason)), ("mend", visible(mend))))
+
+    def findings(self) -> None:
+        """Checks that fail: what the host says against itself, whatever the lock says."""
+        if not self.failed:
+            return
+        self.page.blank()
+        self.page.line("FINDINGS on this host, whatever the lock says", style="bad")
+        for check in self.failed:
+            self.page.blank()
+            self.page.line(visible(check.name), indent=4, style="strong")
+            self._fields((("found", visible(check.detail)), ("seen at", visible(check.source)),
+                          ("effect", visible(check_effect(check.name))), ("mend", visible(check.mend))))  # fmt: skip
+
+    def rest(self, verbose: bool) -> None:
+        """What is settled, matches, is not due or not locked: briefly."""
+        from lockllm.output.rest import rest
+
+        rest(self.page, self.report, full=self.full, verbose=verbose)
+
+    def last_line(self) -> None:
+        """How much is pinned, how much is not, and whether the gate was open."""
+        report = self.report
+        unpinned = report.counts.get("unpinned", len(report.unpinned))
+        extra = sum(1 for each in report.results if each.expected is None and each.status is Status.MISMATCH)
+        pinned = report.counts.get("pinned", len(report.results) - extra)
+        text = f"{_facts(pinned)} pinned, {unpinned} not"
+        if report.gate != "enforce":
+            effect = "nothing is refused" if report.exit_code else "nothing would be refused"
+            text += f"; the gate is {visible(report.gate)}: {effect}"
+        else:
+            text += f"; exit {report.exit_code}"
+        self.page.raw(text, style="" if report.gate == "enforce" else "unsure")
+
+    def _tally(self) -> str:
+        counted: list[str] = []
+        blocking = [each for each in self.differing if each.blocking]
+        if blocking:
+            causes = sum(1 for each in self.causes if each.blocking)
+            counted.append(f"{len(blocking)} {'differs' if len(blocking) == 1 else 'differ'}")
+            if causes < len(blocking):
+                counted[0] += " from 1 cause" if causes == 1 else f" from {causes} causes"
+        told = len(self.differing) - len(blocking)
+        settled = sum(1 for each in self.report.results if each.status in _SETTLED)
+        matching = sum(1 for each in self.report.results if each.status is Status.MATCH)
+        for count, word in (
+            (told, "only told"),
+            (len(self.unseen), "not seen"),
+            (len(self.failed), "finding" if len(self.failed) == 1 else "findings"),
+            (settled, "tolerated"),
+        ):
+            if count:
+                counted.append(f"{count} {word}")
+        return ", ".join([*counted, f"{matching} match" if matching != 1 else "1 matches"])
+
+    def _nothing_checked(self) -> str:
+        results = self.report.results
+        if not results:
+            return "nothing was checked: no locked fact was chosen, or the lock holds none"
+        later = sum(1 for each in results if each.status is Status.NOT_DUE)
+        ignored = sum(1 for each in results if each.policy is Policy.IGNORE)
+        reasons = ((later, "not due at this stage"), (ignored, "ignored by policy"))
+        why = [f"{count} {words}" for count, words in reasons if count]
+        return f"nothing was checked: of {_facts(len(results))}, {columns(why) or 'none was due'}"
+
+    def _cause(self, result: Result, number: int) -> None:
+        page = self.page
+        page.line(f"{number:>2}. {result.fact.key}", hang=4, style="strong")
+        self._values(result, 4)
+        self._fields((("seen at", self._seen_at(result)), ("why", visible(result.reason)), ("effect", _effect(result)),
+                      ("mend", visible(result.mend))))  # fmt: skip
+        if result.fact.key in self.followers:
+            page.line("from it follow (expected -> found)", indent=4, style="quiet")
+            self._follow(result, 6)
+
+    def _table(self, block: list[Result], number: int) -> None:
+        page = self.page
+        above = _above(block)
+        page.line(f"{number:>2}. {above}: {len(block)} differ", hang=4, style="strong")
+        source = visible(_common_source(block))
+        self._fields((("seen at", source), ("effect", _effect(block[0])), ("mend", visible(block[0].mend))))
+        page.line("expected -> found", indent=4, style="quiet")
+        depth = len(block[0].fact.path) - 1
+        page.table([(_below(each, depth), self._arrow(each)) for each in block], indent=6)
+
+    def _values(self, result: Result, indent: int) -> None:
+        room = self.page.width - indent - 10
+        expected, found = show_pair(result.expected, result.found, full=self.full, limit=room)
+        self.page.field("expected", expected, indent=indent)
+        self.page.field("found", found, indent=indent, style="bad")
+        others = {show(dump(reading.fact, reading.value), full=self.full): reading for reading in result.readings[1:]}
+        others.pop(show(result.found, full=self.full), None)
+        for text, reading in others.items():
+            self.page.field("also", f"{text} at {visible(reading.source)}", indent=indent)
+
+    def _follow(self, result: Result, indent: int) -> None:
+        following = self.followers.pop(result.fact.key, [])
+        run: list[tuple[str, str]] = []
+        for each in following:
+            run.append((each.fact.key, self._arrow(each) + ("" if each.blocking else "  (only told)")))
+            if each.fact.key in self.followers:
+                self.page.table(run, indent=indent)
+                run = []
+                self._follow(each, indent + 2)
+        self.page.table(run, indent=indent)
+
+    def _arrow(self, result: Result) -> str:
+        return " -> ".join(show_pair(result.expected, result.found, full=self.full, limit=36))
+
+    def _seen_at(self, result: Result) -> str:
+        text = visible(result.source)
+        decisive = result.readings[0].evidence if result.readings else "computed"
+        return f"{text} ({_EVIDENCE[decisive]})" if decisive in _EVIDENCE and text else text
+
+    def _fields(self, fields: Sequence[tuple[str, str]]) -> None:
+        for label, text in fields:
+            if text:
+                self.page.field(label, text, indent=4)
+
+
+def _blocks(results: Sequence[Result], followers: dict[str, list[Result]]) -> list[list[Result]]:
+    """Neighbours of one table that share effect and mend, together; each other result alone."""
+    blocks: list[list[Result]] = []
+    last: tuple[Path, str, str] | None = None
+    for each in results:
+        plain = each.fact.key not in followers and len(each.fact.path) > 1
+        this = (each.fact.path[:-1], each.fact.effect, each.mend) if plain else None
+        if this is not None and this == last:
+            blocks[-1].append(each)
+        else:
+            blocks.append([each])
+        last = this
+    return [part for block in blocks for part in ([block] if len(block) > 2 else [[each] for each in block])]
+
+
+def _above(block: Sequence[Result]) -> str:
+    from lockllm.facts.keys import dotted
+
+    return dotted(block[0].fact.path[:-1])
+
+
+def _below(result: Result, depth: int) -> str:
+    name = result.fact.path[depth]
+    return visible(name) if name.strip() == name and name else result.fact.key
+
+
+def _common_source(block: Sequence[Result]) -> str:
+    """The one place where all were seen, or the folder that holds all places."""
+    sources = {each.source for each in block if each.source}
+    if len(sources) < 2:
+        return next(iter(sources), "")
+    least, most = min(sources), max(sources)
+    shared = next((at for at, char in enumerate(least) if most[at : at + 1] != char), len(least))
+    return least[: least.rfind("/", 0, shared) + 1]
+
+
+def _effect(result: Result) -> str:
+    words = KINDS[result.fact.kind]
+    return f"{words}: {visible(result.fact.effect)}" if result.fact.effect else words
+
+
+def _facts(count: int) -> str:
+    return "1 fact" if count == 1 else f"{count} facts"
