@@ -81,6 +81,7 @@ class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False):
     lockable: bool = True  # false: observed only, never locked (per node, serial numbers)
     settable: bool = True  # whether llm.toml may name it
     part: str = ""  # the part of the fingerprint that it belongs to
+    firm: str = ""  # key of a firmer fact: where that one matches, policy `compatible` allows a difference here
     known: bool = True  # false: a fact of another release, made up by `registry.find`
 
     def __eq__(self, other: object) -> bool:
@@ -107,6 +108,7 @@ class Family(msgspec.Struct, Generic[T], frozen=True, eq=False):
 
     row: Fact[T]  # what every member shares; its path is the family's
     closed: bool = False  # all members are listed: one that the lock lacks is a mismatch, expected absent
+    closed_by: Path = ()  # closed in locks that hold anything below this; empty: that hold a member
     depth: int = 1  # how many segments a member adds; 0: one or more
 
     @property

@@ -14,6 +14,7 @@ PLATFORM = Fact(
 GPU_ = Fact(
     ("host", "gpu"), GPU, Kind.NOISE, "other kernels and batch limits are chosen", _MOVE,
     "The GPU, by its canonical name: product strings that drivers renamed are one GPU.", live=False, part="numerics",
+    firm="host.gpu_device",
 )  # fmt: skip
 GPU_PRODUCT = Fact(
     ("host", "gpu_product"), TEXT, Kind.NOISE, "kernel tables are looked up by this exact string", _MOVE,

@@ -96,5 +96,5 @@ ARGS = Family(
         ("serve", "args"), ANY, Kind.STEP, "an option of the engine is set otherwise", "start the server with the locked options",
         "An option of the engine without a neutral name: no leading dashes, `-` to `_`, JSON values one fact a leaf.",
     ),
-    closed=True, depth=0,
+    closed=True, closed_by=("serve",), depth=0,
 )  # fmt: skip

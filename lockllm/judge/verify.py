@@ -1,0 +1,232 @@
+"""The verdict on a host: a lock judged against an observation, by the one table of statuses, policies and exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from lockllm.documents.lock import Lock
+from lockllm.facts import keys, registry
+from lockllm.facts.fact import Fact, Path, Policy, Stage
+from lockllm.facts.observation import ABSENT, Check, CheckStatus, Observation, Raw
+from lockllm.judge import causes, fingerprint
+from lockllm.judge.policy import Policies, compile_globs, inside
+from lockllm.judge.report import Fingerprints, Report, Result, Status
+from lockllm.judge.witness import NOT_SEEN, Witnesses, Word
+
+_CHECKED = (Status.MATCH, Status.MISMATCH, Status.ALLOWED, Status.WAIVED)
+
+
+def verify(
+    lock: Lock,
+    observation: Observation,
+    *,
+    name: str = "llm.lock",
+    stage: Stage | None = None,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    allow_unknown: Sequence[str] = (),
+    gate: str = "enforce",
+    subject: str = "",
+) -> Report:
+    """Judge every locked fact once, in registry order. Pure: the report depends on its arguments alone.
+
+    `only`, `skip` and `allow_unknown` are globs over keys. `gate` warn or off keeps the verdict and ends with exit code 0.
+    """
+    judge = _Judge(lock, observation, stage or observation.stage, tuple(allow_unknown))
+    chosen = _chooser(tuple(only), tuple(skip))
+    results = judge.results(chosen)
+    checks = tuple(_checks(observation, judge.witnesses, chosen))
+    policies = judge.policies
+    failed = any(check.status is CheckStatus.FAIL and _check_blocks(policies, check) for check in checks)
+    code = _exit_code(results, failed)
+    counts = {status.value: sum(1 for result in results if result.status is status) for status in Status}
+    return Report(
+        status={0: "match", 1: "mismatch", 3: "unknown"}[code],
+        exit_code=code if gate == "enforce" else 0,
+        stage=judge.stage,
+        lock=name,
+        host=observation.host,
+        engine=" ".join(str(lock.get(key)) for key in ("engine.name", "engine.version") if lock.get(key)),
+        fingerprint=Fingerprints(fingerprint.of_lock(lock), fingerprint.of_results(lock, judge.all_results())),
+        counts={**counts, "unpinned": len(lock.unpinned)},
+        results=results,
+        checks=checks,
+        unpinned={keys.dotted(path): reason for path, reason in lock.unpinned.items()},
+        warnings=(*lock.warnings, *observation.warnings, *_warnings(lock, judge, results)),
+        gate=gate,
+        subject=subject,
+    )
+
+
+def best(reports: Sequence[Report]) -> Report:
+    """Of several locks the first that passes whole, else the nearest; the report names the others."""
+    passing = [report for report in reports if report.status == "match"]
+    nearest = passing[0] if passing else min(reports, key=lambda each: (each.counts["mismatch"], each.counts["unknown"]))
+    others = tuple(
+        f"{report.lock}: {report.counts['mismatch']} mismatches, {report.counts['unknown']} unknown"
+        for report in reports
+        if report is not nearest
+    )
+    return msgspec.structs.replace(nearest, others=others)
+
+
+class _Judge:
+    """One judgement in progress: results by path, filled in passes."""
+
+    def __init__(self, lock: Lock, observation: Observation, stage: Stage, allow_unknown: tuple[str, ...]) -> None:
+        self.lock = lock
+        self.stage = stage
+        self.day = observation.observed_at[:10]
+        self.witnesses = Witnesses(observation)
+        self.policies = Policies(lock.policy)
+        self._allowed = compile_globs(allow_unknown)
+        self._by_path: dict[Path, Result] = {}
+        expected = {**lock.values, **dict.fromkeys(lock.absent, ABSENT)}
+        for path in sorted({*expected, *self._extras(expected)}, key=registry.position):
+            fact = registry.find(path)
+            if fact.verified:
+                self._by_path[path] = self._first(fact, expected.get(path, ABSENT))
+        self._follow()
+        self._by_path = causes.explain(self._by_path)
+
+    def results(self, chosen: Callable[[Path], bool]) -> tuple[Result, ...]:
+        """What was asked for."""
+        return tuple(result for path, result in self._by_path.items() if chosen(path))
+
+    def all_results(self) -> Mapping[Path, Result]:
+        """Every judged fact."""
+        return self._by_path
+
+    def _extras(self, expected: Mapping[Path, Any]) -> list[Path]:
+        closed = [
+            family
+            for family in registry.FAMILIES
+            if family.closed and any(path[: len(base)] == base for base in [family.closed_by or family.path] for path in expected)
+        ]
+        return [
+            path
+            for path, readings in self.witnesses.readings.items()
+            if path not in expected and readings[0].value is not ABSENT and registry.family(path) in closed
+        ]
+
+    def _first(self, fact: Fact[Any], expected: Any) -> Result:
+        word = self.witnesses.on(fact, expected)
+        policy = self.policies.of(fact)
+        result = Result(
+            fact=fact, status=Status.UNKNOWN, policy=policy, expected=registry.dump(fact, expected),
+            readings=self.witnesses.readings.get(fact.path, ()), mend=fact.mend,
+        )  # fmt: skip
+        if not word.seen:
+            return self._unseen(result)
+        found = registry.dump(fact, word.value)
+        result = msgspec.structs.replace(result, found=found, seen=True, source=word.source, reason=word.reason)
+        if registry.same(fact, expected, word.value):
+            return msgspec.structs.replace(result, status=Status.MATCH)
+        return self._differs(result, expected, word)
+
+    def _unseen(self, result: Result) -> Result:
+        fact = result.fact
+        why = self.witnesses.unobserved(fact.path)
+        reason, mend = (why.reason, why.mend) if why else (NOT_SEEN, "observe with a source that shows it, or unpin it in llm.toml")
+        if not self.witnesses.due(fact, self.stage):
+            status, blocking = Status.NOT_DUE, False
+        else:
+            status = Status.UNKNOWN
+            blocking = result.policy in (Policy.EXACT, Policy.COMPATIBLE) and not any(glob.matches(fact.path) for glob in self._allowed)
+        return msgspec.structs.replace(result, status=status, reason=reason, mend=mend, blocking=blocking)
+
+    def _differs(self, result: Result, expected: Any, word: Word) -> Result:
+        fact = result.fact
+        waiver = next((each for each in self.lock.waive if self._waives(each, fact, word.value)), None)
+        if waiver is not None:
+            return msgspec.structs.replace(result, status=Status.WAIVED, reason=waiver.reason)
+        if result.policy is Policy.IGNORE:
+            return msgspec.structs.replace(result, status=Status.IGNORED)
+        if result.policy is Policy.COMPATIBLE and self._compatible(fact, expected, word.value):
+            return msgspec.structs.replace(result, status=Status.ALLOWED)
+        return msgspec.structs.replace(result, status=Status.MISMATCH, blocking=result.policy is not Policy.REPORT)
+
+    def _compatible(self, fact: Fact[Any], expected: Any, found: Any) -> bool:
+        plain = not isinstance(expected, Raw) and not isinstance(found, Raw) and ABSENT not in (expected, found)
+        if not plain or fact.type.compatible is None:
+            return False
+        required = self.lock.requires.get(fact.path)
+        if required is not None and isinstance(found, str):
+            return inside(required, found)
+        if fact.firm and (firm := self.lock.values.get(keys.parse(fact.firm))) is not None:
+            row = registry.fact(fact.firm)
+            word = self.witnesses.on(row, firm)
+            if word.seen and registry.same(row, firm, word.value):
+                return True
+        return fact.type.compatible(expected, found)
+
+    def _waives(self, waiver: Any, fact: Fact[Any], found: Any) -> bool:
+        try:
+            named = keys.Glob(waiver.fact).matches(fact.path)
+        except ValueError:
+            return False
+        living = waiver.until is None or not self.day or self.day <= waiver.until
+        return named and living and registry.same(fact, registry.read(fact, waiver.found), found)
+
+    def _follow(self) -> None:
+        """An unseen fact matches where all that it follows from are computed matches."""
+        for path, result in self._by_path.items():
+            if result.status in (Status.UNKNOWN, Status.NOT_DUE) and result.fact.follows_from:
+                if result.expected is not None and all(self._proves(key) for key in result.fact.follows_from):
+                    self._by_path[path] = msgspec.structs.replace(
+                        result, status=Status.MATCH, found=result.expected, seen=False, blocking=False, reason="",
+                        mend=result.fact.mend, source=f"follows from {' and '.join(result.fact.follows_from)}",
+                    )  # fmt: skip
+
+    def _proves(self, key: str) -> bool:
+        base = keys.parse(key)
+        members = [result for path, result in self._by_path.items() if path[: len(base)] == base]
+        return bool(members) and all(
+            result.status is Status.MATCH and all(reading.evidence != "claimed" for reading in result.readings[:1])
+            for result in members
+        )
+
+
+def _chooser(only: tuple[str, ...], skip: tuple[str, ...]) -> Callable[[Path], bool]:
+    wanted, unwanted = compile_globs(only), compile_globs(skip)
+    return lambda path: (not wanted or any(glob.matches(path) for glob in wanted)) and not any(glob.matches(path) for glob in unwanted)
+
+
+def _checks(observation: Observation, witnesses: Witnesses, chosen: Callable[[Path], bool]) -> list[Check]:
+    checks = list(observation.checks)
+    if (disagreement := witnesses.disagreements()) is not None:
+        checks.append(disagreement)
+    return [check for check in checks if chosen(tuple(check.name.split(".")))]
+
+
+def _check_blocks(policies: Policies, check: Check) -> bool:
+    row = registry.find(tuple(check.name.split(".")))
+    return policies.of(row) in (Policy.EXACT, Policy.COMPATIBLE)
+
+
+def _exit_code(results: Sequence[Result], failed: bool) -> int:
+    if failed or any(result.blocking and result.status is Status.MISMATCH for result in results):
+        return 1
+    if any(result.blocking and result.status is Status.UNKNOWN for result in results):
+        return 3
+    return 0 if any(result.status in _CHECKED for result in results) else 3
+
+
+def _warnings(lock: Lock, judge: _Judge, results: Sequence[Result]) -> list[str]:
+    facts = tuple(registry.find(path) for path in {*lock.values, *lock.absent, *lock.unpinned})
+    warnings = [
+        f"policy {glob!r} hits no locked fact"
+        for glob in judge.policies.idle(facts)
+        if not glob.startswith("check.") and not (keys.Glob(glob).exact and glob in lock.policy and registry.fact(glob).policy is lock.policy[glob])
+    ]
+    warnings += [
+        f"the waiver of {waiver.fact} ended on {waiver.until}"
+        for waiver in lock.waive
+        if waiver.until and judge.day and judge.day > waiver.until
+    ]
+    if not any(result.status in _CHECKED for result in results):
+        warnings.append("nothing was checked: no locked fact was due and seen")
+    return warnings

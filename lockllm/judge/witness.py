@@ -1,0 +1,93 @@
+"""What a host says of one fact: which readings decide, whether they agree, and why nothing is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from lockllm.facts import registry
+from lockllm.facts.fact import Fact, Path, Stage
+from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Observation, Reading, Unobserved
+
+NOT_SEEN = "no witness on this host shows it"
+
+
+class Word(msgspec.Struct, frozen=True, kw_only=True):
+    """The deciding word on a fact. `value` is ABSENT where it was looked for in vain; `seen` is False where nothing tells."""
+
+    seen: bool
+    value: Any = ABSENT
+    source: str = ""
+    by: By | None = None
+    evidence: str = "computed"
+    reason: str = ""
+
+
+class Witnesses:
+    """An observation, indexed to be asked fact by fact."""
+
+    def __init__(self, observation: Observation) -> None:
+        self.readings: Mapping[Path, tuple[Reading, ...]] = observation.by_path()
+        self._complete = observation.complete
+        self._unobserved = {each.path: each for each in observation.unobserved}
+
+    def on(self, fact: Fact[Any], expected: Any) -> Word:
+        """The deciding word: the best-ranked readings; where those disagree, the first that is not the expected value."""
+        readings = self.readings.get(fact.path, ())
+        if not readings:
+            if self.complete(fact.path):
+                return Word(seen=True, source="looked for, not there")
+            return Word(seen=False)
+        best = [reading for reading in readings if reading.by == readings[0].by]
+        first = best[0]
+        if all(registry.same(fact, first.value, other.value) for other in best[1:]):
+            return Word(seen=True, value=first.value, source=first.source, by=first.by, evidence=first.evidence)
+        odd = next((each for each in best if not registry.same(fact, expected, each.value)), first)
+        return Word(
+            seen=True, value=odd.value, source=odd.source, by=odd.by, evidence=odd.evidence,
+            reason=f"{len(best)} witnesses of one rank disagree",
+        )  # fmt: skip
+
+    def complete(self, path: Path) -> bool:
+        """Whether a family that holds the path was seen whole."""
+        return any(path[:length] in self._complete for length in range(1, len(path)))
+
+    def unobserved(self, path: Path) -> Unobserved | None:
+        """Why a fact could not be seen: said of it, or of what it stands below."""
+        return next((self._unobserved[path[:length]] for length in range(len(path), 0, -1) if path[:length] in self._unobserved), None)
+
+    def due(self, fact: Fact[Any], stage: Stage) -> bool:
+        """Whether the stage should have shown the fact."""
+        if stage is Stage.LIVE:
+            return fact.live
+        if stage is Stage.PREFLIGHT:
+            why = self.unobserved(fact.path)
+            return fact.due is Stage.PREFLIGHT and (why is None or why.due is Stage.PREFLIGHT)
+        return True
+
+    def disagreements(self) -> Check | None:
+        """One finding that names every fact on which a lower witness differs from the deciding one.
+
+        Rules and defaults are no witnesses: they say what an engine would do, not what was seen.
+        """
+        told = []
+        for path, readings in sorted(self.readings.items(), key=lambda each: registry.position(each[0])):
+            fact, first = readings[0].fact, readings[0]
+            other = next(
+                (each for each in readings[1:] if each.by < By.RULE and not registry.same(fact, first.value, each.value)), None
+            )
+            if other is not None and first.by < By.RULE:
+                told.append(f"{registry.find(path).key}: {_say(first)}, but {_say(other)}")
+        if not told:
+            return None
+        return Check(
+            "check.witnesses_agree", CheckStatus.FAIL, "; ".join(told), "",
+            "restart the server, so that what runs is what is installed and given",
+        )  # fmt: skip
+
+
+def _say(reading: Reading) -> str:
+    value = registry.dump(reading.fact, reading.value)
+    return f"{'absent' if value is None else value} ({reading.source})"
