@@ -61,6 +61,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int]  # one for each Status value, and `unpinned`
     results: tuple[Result, ...]
     checks: tuple[Check, ...] = ()
+    told_only: frozenset[str] = frozenset()  # names of checks whose failure policy does not let block
     unpinned: Mapping[str, str] = {}  # key -> why the lock does not hold it
     warnings: tuple[str, ...] = ()
     gate: str = "enforce"  # enforce, warn, off

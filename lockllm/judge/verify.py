@@ -54,6 +54,7 @@ def verify(
         counts={**counts, "unpinned": len(lock.unpinned)},
         results=results,
         checks=checks,
+        told_only=frozenset(check.name for check in checks if not _check_blocks(policies, check)),
         unpinned={keys.dotted(path): reason for path, reason in lock.unpinned.items()},
         warnings=(*lock.warnings, *observation.warnings, *_warnings(lock, judge, results)),
         gate=gate,
