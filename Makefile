@@ -1,0 +1,60 @@
+# `make demo` shows the main job, `make test` checks everything but vLLM. Each installs what it needs, in folders of its own.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := -m pip install -qq --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-vllm readme lint types contracts schemas check-schemas bench clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 15
+
+install: .venv/stamp  ## lockllm and all that checks it, in .venv
+
+# A stamp is as new as what it was made from; a half-made environment has none.
+.venv/stamp: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python $(INSTALL) -e ".[dev]"
+	@touch $@
+
+.venv-transformers/stamp: tests/servers/transformers.txt
+	rm -rf .venv-transformers
+	$(PYTHON) -m venv .venv-transformers
+	.venv-transformers/bin/python $(INSTALL) -r $<
+	@touch $@
+
+# torchvision, torchaudio and torchcodec come as CUDA builds that do not import beside a CPU torch; text needs none of them.
+.venv-vllm/stamp: tests/servers/vllm.txt
+	rm -rf .venv-vllm
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python $(INSTALL) --no-compile -r $<
+	.venv-vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
+	@touch $@
+
+test: .venv/stamp .venv-transformers/stamp  ## every test but vLLM's, against real servers
+	$(PYTEST) -m "not vllm"
+
+# The environment takes 3 GB of disk, the server 3 GB of memory. Where either is short, this says so and ends well.
+test-vllm: .venv/stamp  ## the tests against vLLM on the CPU: 3 GB, a few minutes
+	@if test -e .venv-vllm/stamp; then disk=0; else disk=6; fi; \
+	free=$$(df -BG --output=avail . | tail -1 | tr -dc 0-9); \
+	memory=$$(awk '/MemAvailable/ {print int($$2 / 1048576)}' /proc/meminfo); \
+	if test "$$free" -lt "$$disk" || test "$$memory" -lt 5; then \
+		echo "test-vllm: skipped: needs $$disk GB of disk and 5 GB of memory, found $$free and $$memory"; \
+	else \
+		$(MAKE) --no-print-directory .venv-vllm/stamp && $(PYTEST) -m vllm; \
+	fi
+
+lint: .venv/stamp  ## ruff
+	$(BIN)/ruff check .
+
+types: .venv/stamp  ## mypy, strict
+	$(BIN)/mypy
+
+contracts: .venv/stamp  ## which room may import which
+	$(BIN)/lint-imports
+
+clean:  ## remove every environment and cache
+	rm -rf .venv .venv-transformers .venv-vllm .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
