@@ -1,0 +1,158 @@
+"""Option values as Python engines read them: numbers, human numbers, JSON; and the leaves of a JSON value."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from lockllm.facts.env import is_secret
+
+_LONGEST = 1_000_000
+_DEEPEST = 30
+_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])\Z")
+_HUMAN_INSIDE = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b")
+_TEXT_INSIDE = re.compile(r'("(?:[^"\\]|\\.)*")')
+_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_UNRESOLVED = re.compile(r"\$[A-Za-z_({]|\{\{|<[A-Za-z_ -]+>|%\(")
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+_TOKEN_COUNTS = re.compile(
+    r"tokens|tokeniz|token_(?:id|count|size|len|budget|limit|threshold|str|interval|shard)"
+    r"|(?:bos|eos|pad|unk|stop|image|start|end|mask|sep|cls|special)_token",
+    re.IGNORECASE,
+)
+
+
+class Kind(enum.Enum):
+    """What an option's argument is."""
+
+    TEXT = "text"
+    INT = "int"
+    NUMBER = "number"
+    HUMAN = "human"  # an int that may be written 32k (1000) or 32K (1024)
+    HUMAN_AUTO = "human-auto"  # the same, or -1 or `auto`
+    JSON = "json"
+    LOOSE = "loose"  # JSON, else a human number, else the text
+    JSON_OR_TEXT = "json-or-text"  # JSON where it is an object, else the text
+
+
+def convert(kind: Kind, text: str) -> Any:
+    """The value of an argument. ValueError says what it should have been."""
+    if kind is Kind.TEXT:
+        return text
+    if kind is Kind.INT:
+        return _int(text, "a whole number")
+    if kind is Kind.NUMBER:
+        return _number(text)
+    if kind is Kind.HUMAN:
+        return human(text)
+    if kind is Kind.HUMAN_AUTO:
+        return -1 if text.strip().lower() in ("-1", "auto") else human(text)
+    if kind is Kind.JSON:
+        return from_json(text)
+    if kind is Kind.JSON_OR_TEXT:
+        return from_json(text) if text.strip().startswith("{") else text
+    return _loose(text)
+
+
+def human(text: str) -> int:
+    """`32k` is 32000, `32K` is 32768. ValueError for text that is neither."""
+    found = _HUMAN.match(text.strip()) if len(text) < 40 else None
+    if found is None:
+        return _int(text, "a whole number, 32k or 32K")
+    number, suffix = found.groups()
+    if suffix in _DECIMAL:
+        return int(float(number) * _DECIMAL[suffix])
+    return _int(number, f"a whole number before {suffix}") * _BINARY[suffix]
+
+
+def from_json(text: str) -> Any:
+    """JSON, with human numbers, or a Python literal as older releases read it. ValueError for anything else."""
+    if len(text) > _LONGEST:
+        raise ValueError("JSON of a bearable size")
+    parts = _TEXT_INSIDE.split(text)
+    parts[::2] = [_HUMAN_INSIDE.sub(lambda found: str(human(found.group())), part) for part in parts[::2]]
+    for attempt in (text, "".join(parts)):
+        try:
+            return json.loads(attempt)
+        except (ValueError, RecursionError):
+            continue
+    import ast
+
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as why:
+        raise ValueError("JSON") from why
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is JSON as it stands."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def unresolved(text: object) -> bool:
+    """Whether a text holds a variable or a template that nobody filled in."""
+    return isinstance(text, str) and bool(_UNRESOLVED.search(text))
+
+
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The leaves of a JSON value, each with its path. Lists are leaves; so is an empty object, as `{}`."""
+    if isinstance(value, dict) and len(path) < _DEEPEST:
+        if not value and path:
+            yield path, "{}"
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, str(key)))
+    else:
+        yield path, value
+
+
+def secret_name(name: str) -> bool:
+    """Whether an option or key of that name holds a secret; counts and names of tokens do not."""
+    return is_secret(_TOKEN_COUNTS.sub("", name))
+
+
+def without_userinfo(value: Any, secrets: list[str]) -> Any:
+    """A value whose URLs carry no `user:password@`; what was taken out goes to `secrets`."""
+    if isinstance(value, str):
+        secrets += [found.group()[:-1] for found in _USERINFO.finditer(value)]
+        return _USERINFO.sub("", value)
+    if isinstance(value, (list, tuple)):
+        return tuple(without_userinfo(each, secrets) for each in value)
+    return value
+
+
+def _int(text: str, wanted: str) -> int:
+    try:
+        if len(text) > 30:
+            raise ValueError(wanted)
+        return int(text)
+    except ValueError as why:
+        raise ValueError(wanted) from why
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError as why:
+        raise ValueError("a number") from why
+    if number != number or number in (float("inf"), float("-inf")):
+        raise ValueError("a finite number")
+    return number
+
+
+def _loose(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return human(text)
+    except ValueError:
+        return text
