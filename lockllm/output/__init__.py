@@ -1,4 +1,4 @@
-"""Records -> text: a report, a diff, an inspection in each format. Pure: nothing is printed here, no exit code decided."""
+"""Records -> text: a report, a diff, an inspection in each format. Nothing is printed and no exit code decided here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEXT_OPTIONS = frozenset({"color", "width", "full", "quiet", "verbose"})
 
 
 def render_report(report: Report, format: str = "text", **options: Any) -> str:  # noqa: A002
-    """A report in that format. Options of the text format (`color`, `width`, `full`, ...) are for others without effect."""
+    """A report in that format. Options that the format has no use for (`color`, `width`, ...) change nothing."""
     return _render("report", report, format, FORMATS, options)
 
 

@@ -1,14 +1,15 @@
-"""Records as JSON for machines: the shapes that the checked-in schemas describe, as ASCII, the same bytes every time."""
+"""Records as JSON for machines: the shapes that the checked-in schemas describe, in ASCII, the same bytes each time."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from lockllm.documents import observation as document
 from lockllm.facts.keys import dotted
-from lockllm.facts.observation import ABSENT, Check, CheckStatus, Observation, Raw, Reading
+from lockllm.facts.observation import ABSENT, Check, CheckStatus, Observation, Raw, Reading, Unobserved
 from lockllm.facts.registry import dump
 from lockllm.judge.report import Change, Diff, Report, Result
 from lockllm.output.escape import valid_unicode
@@ -20,7 +21,7 @@ _WORST = (CheckStatus.FAIL, CheckStatus.UNKNOWN, CheckStatus.PASS)
 
 def report(report: Report) -> str:
     """A report: `report_version` 1."""
-    return _write(
+    return write(
         {
             "report_version": 1,
             "status": report.status,
@@ -44,7 +45,7 @@ def report(report: Report) -> str:
 
 def diff(diff: Diff) -> str:
     """What moved between two locks: `diff_version` 1. A moved file is one removed and one added."""
-    return _write(
+    return write(
         {
             "diff_version": 1,
             "before": diff.before,
@@ -58,29 +59,12 @@ def diff(diff: Diff) -> str:
 
 def observation(observation: Observation) -> str:
     """An observation: `observation_version` 1, as `verify --observation` reads it."""
-    return _write(
-        {
-            "observation_version": 1,
-            "observed_at": observation.observed_at,
-            "host": observation.host,
-            "stage": observation.stage.value,
-            "complete": sorted(map(dotted, observation.complete)),
-            "facts": {
-                dotted(path): [_reading(each) for each in found] for path, found in observation.by_path().items()
-            },
-            "unobserved": {
-                dotted(each.path): {"reason": each.reason, "mend": each.mend}
-                for each in reversed(observation.unobserved)
-            },
-            "checks": _checks_by_name(observation.checks),
-            "warnings": list(observation.warnings),
-        }
-    )
+    return write({**document.dump(observation), "checks": _checks_by_name(observation.checks)})
 
 
-def inspection(facts: Sequence[Reading], checks: Sequence[Check] = (), unobserved: Sequence[Any] = ()) -> str:
+def inspection(facts: Sequence[Reading], checks: Sequence[Check] = (), unobserved: Sequence[Unobserved] = ()) -> str:
     """The facts of one thing that was looked at, one value each, and the findings."""
-    return _write(
+    return write(
         {
             "facts": {reading.fact.key: dump(reading.fact, reading.value) for reading in best(facts)},
             "sources": {reading.fact.key: reading.source for reading in best(facts)},
@@ -88,6 +72,12 @@ def inspection(facts: Sequence[Reading], checks: Sequence[Check] = (), unobserve
             "checks": [_named_check(each) for each in checks],
         }
     )
+
+
+def write(document: dict[str, Any]) -> str:
+    """A document as text: ASCII alone, and nothing that a CI system would take for a command of its own."""
+    text = json.dumps(_plain(document, 0), ensure_ascii=True, allow_nan=False, indent=2)
+    return text.replace("##", "#\\u0023") + "\n"
 
 
 def _result(result: Result) -> dict[str, Any]:
@@ -98,7 +88,7 @@ def _result(result: Result) -> dict[str, Any]:
         "expected": result.expected,
         "found": result.found,
         "seen": result.seen,
-        "readings": [_reading(each) for each in result.readings],
+        "readings": [document.dump_reading(each) for each in result.readings],
         "source": result.source,
         "kind": result.fact.kind.value,
         "effect": result.fact.effect,
@@ -107,11 +97,6 @@ def _result(result: Result) -> dict[str, Any]:
         "reason": result.reason,
         "blocking": result.blocking,
     }
-
-
-def _reading(reading: Reading) -> dict[str, Any]:
-    shown = {"value": dump(reading.fact, reading.value), "source": reading.source, "by": reading.by.word}
-    return shown if reading.evidence == "computed" else {**shown, "evidence": reading.evidence}
 
 
 def _check(check: Check) -> dict[str, Any]:
@@ -133,10 +118,15 @@ def _checks_by_name(checks: Sequence[Check]) -> dict[str, Any]:
         chosen = [check for check in same if check.status is worst]
         found[name] = {
             "status": worst.value,
-            **{field: "; ".join(dict.fromkeys(text for check in chosen if (text := getattr(check, field))))
-               for field in ("detail", "source", "mend")},
-        }  # fmt: skip
+            "detail": _joined(check.detail for check in chosen),
+            "source": _joined(check.source for check in chosen),
+            "mend": _joined(check.mend for check in chosen),
+        }
     return found
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(text for text in texts if text))
 
 
 def _change(change: Change) -> list[dict[str, Any]]:
@@ -152,12 +142,6 @@ def _change(change: Change) -> list[dict[str, Any]]:
         {"fact": change.fact.key, "before": None, "after": value, "change": "added", **shared,
          "moved_from": change.moved_from},
     ]  # fmt: skip
-
-
-def _write(document: dict[str, Any]) -> str:
-    """ASCII alone, so that no control or bidi character is raw; no CI system finds a command of its own in it."""
-    text = json.dumps(_plain(document, 0), ensure_ascii=True, allow_nan=False, indent=2)
-    return text.replace("##", "#\\u0023") + "\n"
 
 
 def _plain(value: Any, depth: int) -> Any:

@@ -23,7 +23,8 @@ def rest(page: Page, report: Report, *, full: bool, verbose: bool) -> None:
     for other in report.others:
         page.field("also tried", visible(other), label_width=_WIDTH)
     for warning in report.warnings:
-        page.field("warning", visible(warning), label_width=_WIDTH)
+        if not warning.startswith("nothing was checked"):  # the verdict's own lines say it
+            page.field("warning", visible(warning), label_width=_WIDTH)
 
 
 def _tolerated(page: Page, report: Report, full: bool) -> None:
@@ -92,7 +93,7 @@ def _unpinned(page: Page, report: Report, verbose: bool) -> None:
 
 def _identity(page: Page, report: Report, verbose: bool) -> None:
     locked, observed = report.fingerprint.locked, report.fingerprint.observed
-    if not locked or (report.exit_code and not verbose):
+    if not locked or (report.status != "match" and not verbose):
         return
     if locked == observed:
         page.field("id", visible(locked), label_width=_WIDTH)

@@ -30,7 +30,7 @@ def report(
     verbose: bool = False,
 ) -> str:
     """A report for a terminal or a log. `full`: whole digests and values. `quiet`: nothing where all is well."""
-    if quiet and not report.exit_code and report.gate == "enforce":
+    if quiet and report.status == "match" and report.gate == "enforce":
         return ""
     page = Page(width, color)
     writer = _Writer(page, report, full)
@@ -85,7 +85,6 @@ class _Writer:
         for each in self.differing:
             if id(each) not in tops and each.because is not None:
                 self.followers.setdefault(each.because, []).append(each)
-        self.named: set[int] = set()
 
     def verdict(self) -> None:
         """What was judged, against what, and how it ended."""
@@ -97,7 +96,7 @@ class _Writer:
         where = [visible(part) for part in (report.engine, report.host and f"on {report.host}") if part]
         stage = f"(stage {report.stage.value}):" if where else f"stage {report.stage.value}:"
         page.line(" ".join([*where, stage, self._tally()]), indent=indent)
-        if not self.differing and report.exit_code == 3 and not any(each.blocking for each in self.unseen):
+        if not self.differing and report.status == "unknown" and not any(each.blocking for each in self.unseen):
             page.line(self._nothing_checked(), indent=indent)
         blocks = _blocks([each for each in self.causes if each.blocking], self.followers)
         if len(blocks) > 3:
@@ -166,7 +165,7 @@ class _Writer:
         pinned = report.counts.get("pinned", len(report.results) - extra)
         text = f"{_facts(pinned)} pinned, {unpinned} not"
         if report.gate != "enforce":
-            effect = "nothing is refused" if report.exit_code else "nothing would be refused"
+            effect = "nothing would be refused" if report.status == "match" else "nothing is refused"
             text += f"; the gate is {visible(report.gate)}: {effect}"
         else:
             text += f"; exit {report.exit_code}"

@@ -1,0 +1,63 @@
+"""A report as GitHub workflow commands: annotations on the lock, the verdict first."""
+
+from __future__ import annotations
+
+from lockllm.facts.observation import Check, CheckStatus
+from lockllm.judge.report import Report, Result, Status
+from lockllm.output.escape import command_data, command_property
+from lockllm.output.values import show_pair
+
+_LEVEL = {"match": "notice", "mismatch": "error", "unknown": "error"}
+
+
+def report(report: Report) -> str:
+    """One command a line. Only what raises the exit code is an error; what is only told is a warning."""
+    counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
+    looked_at = report.subject or "this host"
+    level = _LEVEL.get(report.status, "error")
+    summary = f"{report.lock} against {looked_at} (stage {report.stage.value}): {counts or 'nothing was checked'}"
+    if report.gate != "enforce":
+        summary += f"; the gate is {report.gate}: nothing is refused"
+    lines = [_command(level, report.lock, f"lockllm {report.status}", summary)]
+    lines += [_result(each, report) for each in report.results if each.status is not Status.MATCH]
+    lines += [_check(each, report) for each in report.checks if each.status is not CheckStatus.PASS]
+    lines += [_command("warning", report.lock, "lockllm", warning) for warning in report.warnings]
+    return "\n".join(lines) + "\n"
+
+
+def _result(result: Result, report: Report) -> str:
+    key = result.fact.key
+    if result.status in (Status.UNKNOWN, Status.NOT_DUE):
+        level = "error" if result.blocking else "notice"
+        words = "is not due" if result.status is Status.NOT_DUE else "could not be seen"
+        return _command(
+            level, report.lock, f"{key} {words}", _sentences(result.reason, result.mend and f"mend: {result.mend}")
+        )
+    expected, found = show_pair(result.expected, result.found)
+    text = _sentences(
+        f"expected {expected}, found {found}" + (f" at {result.source}" if result.source else ""),
+        result.reason,
+        result.because and f"follows from {result.because}",
+        f"{result.fact.kind.value}: {result.fact.effect}",
+        result.mend and f"mend: {result.mend}",
+    )
+    if result.status is Status.MISMATCH:
+        return _command("error" if result.blocking else "warning", report.lock, f"{key} differs", text)
+    return _command("notice", report.lock, f"{key} is {result.status.value}", text)
+
+
+def _check(check: Check, report: Report) -> str:
+    failed = check.status is CheckStatus.FAIL
+    blocks = failed and check.name not in report.told_only
+    level = "error" if blocks else "warning" if failed else "notice"
+    words = "fails" if failed else "cannot tell"
+    text = _sentences(check.detail, check.source and f"seen at {check.source}", check.mend and f"mend: {check.mend}")
+    return _command(level, report.lock, f"{check.name} {words}", text)
+
+
+def _sentences(*parts: str | None) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _command(level: str, file: str, title: str, text: str) -> str:
+    return f"::{level} file={command_property(file)},title={command_property(title)}::{command_data(text)}"
