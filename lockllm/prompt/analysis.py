@@ -1,0 +1,105 @@
+"""What a template reads and how it takes content, by its syntax tree. Runs only inside the bounded child."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, nodes
+
+_FUNCTIONS = frozenset({
+    "range", "dict", "lipsum", "cycler", "joiner", "namespace", "raise_exception", "strftime_now",
+})  # fmt: skip
+_REQUEST = frozenset({"messages", "tools", "documents", "add_generation_prompt"})
+_MEDIA = ("image", "audio", "video", "vision")
+
+
+def analyze(env: Environment, source: str) -> dict[str, Any]:
+    """Names that the template looks up outside itself, and the content format that vLLM and SGLang take from it."""
+    from jinja2.meta import find_undeclared_variables
+    from jinja2.nodes import Filter
+
+    tree = env.parse(source)
+    known = dict(env.globals)
+    env.globals.clear()
+    try:
+        names = find_undeclared_variables(tree)
+    finally:
+        env.globals.update(known)
+    chance = "lipsum" in names or any(each.name == "random" for each in tree.find_all(Filter))
+    return {
+        "clock": "strftime_now" in names,
+        "chance": chance,
+        "tokens": sorted(name for name in names if name.endswith("_token")),
+        "arguments": sorted(
+            name for name in names - _FUNCTIONS - _REQUEST if not name.endswith("_token") and not name.startswith("_")
+        ),
+        "reads": sorted(names & _REQUEST),
+        "vllm_format": _vllm_format(tree),
+        "sglang_format": "openai" if any(word in source for word in _MEDIA) else _sglang_format(tree),
+    }
+
+
+def _vllm_format(tree: nodes.Template) -> str:
+    """`openai` where a loop walks over the content of a message: vLLM `renderers/hf.py`, 0.6.4 to 0.33."""
+    from jinja2.nodes import For, Name
+
+    lists = _renamed(tree, "messages")
+    if lists is None:
+        return "string"
+    items: set[str] = set()
+    for loop in tree.find_all(For):
+        if any(_walks(loop.iter, name) for name in lists):
+            if not isinstance(loop.target, Name):
+                return "string"  # vLLM's reading of the tree ends in an error here, and it falls back
+            items.add(loop.target.name)
+    for loop in tree.find_all(For):
+        if any(_walks(loop.iter, name, "content") for name in items):
+            return "openai" if isinstance(loop.target, Name) else "string"
+    return "string"
+
+
+def _sglang_format(tree: nodes.Template) -> str:
+    """As vLLM's, but only for messages of three names: SGLang `srt/parser/jinja_template_utils.py`."""
+    from jinja2.nodes import For
+
+    found = any(_walks(loop.iter, name, "content") for loop in tree.find_all(For) for name in ("message", "msg", "m"))
+    return "openai" if found else "string"
+
+
+def _renamed(tree: nodes.Template, name: str) -> set[str] | None:
+    """The name and every name that it is assigned to; None where vLLM's reading ends: assigned to something else."""
+    from jinja2.nodes import Assign, Name
+
+    seen = {name}
+    waiting = [name]
+    while waiting:
+        current = waiting.pop()
+        for each in tree.find_all(Assign):
+            if not _walks(each.node, current):
+                continue
+            if not isinstance(each.target, Name):
+                return None
+            if each.target.name not in seen:
+                seen.add(each.target.name)
+                waiting.append(each.target.name)
+    return seen
+
+
+def _walks(node: nodes.Node | None, name: str, key: str | None = None) -> bool:
+    """Whether an expression is that variable, or that key of it, seen through filters, tests and slices."""
+    from jinja2.nodes import Const, Filter, Getattr, Getitem, Name, Slice, Test
+
+    while isinstance(node, (Filter, Test)) or (isinstance(node, Getitem) and isinstance(node.arg, Slice)):
+        node = node.node
+    if key is None:
+        return isinstance(node, Name) and node.ctx == "load" and node.name == name
+    if isinstance(node, Getitem):
+        return isinstance(node.arg, Const) and node.arg.value == key and _walks_name(node.node, name)
+    return isinstance(node, Getattr) and node.attr == key and _walks_name(node.node, name)
+
+
+def _walks_name(node: nodes.Node, name: str) -> bool:
+    from jinja2.nodes import Name
+
+    return isinstance(node, Name) and node.ctx == "load" and node.name == name

@@ -1,0 +1,204 @@
+"""Which chat template wins, by engine and version. The rules were read and run as the docstring of each says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from lockllm.prompt.rules import release
+from lockllm.prompt.templates import CONFIG, DEFAULT, TOOL_USE, Candidate, Read, Shelf, document, shelve
+
+_NEWEST = {
+    "transformers": (5, 24), "vllm": (0, 33), "sglang": (0, 5), "tgi": (3, 3), "lmdeploy": (0, 18), "tensorrt-llm": (1, 3),
+}  # fmt: skip
+_OLDEST = {"vllm": (0, 9)}
+_MULTIMODAL = ("vision_config", "audio_config", "vision_tower", "thinker_config")
+
+
+class Resolution(msgspec.Struct, frozen=True, kw_only=True):
+    """The template of a plain chat and of one with tools, every candidate, and what is odd about them.
+
+    `unknown` says why the winner cannot be told from what was looked at; `winner` is then None.
+    """
+
+    winner: Candidate | None = None
+    with_tools: Candidate | None = None
+    candidates: tuple[Candidate, ...] = ()
+    problems: tuple[str, ...] = ()
+    unknown: str = ""
+
+    @property
+    def differ(self) -> tuple[Candidate, ...]:
+        """The candidates whose text is not that of the winner, named ones for other purposes left out."""
+        if self.winner is None:
+            return ()
+        plain = {"", DEFAULT, self.winner.name}
+        return tuple(each for each in self.candidates if each.text != self.winner.text and each.name in plain)
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    plain: Candidate | None = None
+    tools: Candidate | None = None
+    unknown: str = ""
+    problem: str = ""
+
+
+def resolve(
+    read: Read, names: Sequence[str], engine: str | None = None, version: str | None = None, *,
+    explicit: Candidate | None = None, gguf: Mapping[str, str] | None = None, transformers: str | None = None,
+    tokenizer_mode: str | None = None,
+) -> Resolution:  # fmt: skip
+    """Choose as that engine and version does; as transformers 5 loads a tokenizer where no engine is named.
+
+    `explicit`: what a flag names (`given.py`). `gguf`: the template keys of a GGUF's metadata. `transformers`: the
+    installed release where the engine is another. `tokenizer_mode`: as the engine's flag says.
+    """
+    shelf = shelve(read, names, gguf)
+    library = version if engine in {None, "transformers"} else transformers
+    choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
+    candidates = (*((explicit,) if explicit else ()), *shelf.all())
+    problems = (*shelf.problems, *((choice.problem,) if choice.problem else ()))
+    return Resolution(
+        winner=choice.plain, with_tools=choice.tools, candidates=candidates, problems=problems, unknown=choice.unknown
+    )
+
+
+def tokenizer_choice(shelf: Shelf, library: str | None) -> _Choice:
+    """As `AutoTokenizer` does. Run: transformers 4.44.2, 4.51.3, 4.57.6, 5.24.0."""
+    number = release(library) if library else (5, 24)
+    if number is None or number >= (4, 52):
+        files = {**({DEFAULT: shelf.jinja} if shelf.jinja else {}), **shelf.folder}
+    else:
+        files = {DEFAULT: shelf.jinja} if shelf.jinja and number >= (4, 47) else {}
+    if set(files) == {DEFAULT}:
+        return _Choice(files[DEFAULT], files[DEFAULT])
+    named = files or shelf.config_named
+    if named is None:
+        return _Choice(shelf.config, shelf.config)
+    plain = named.get(DEFAULT)
+    problem = "" if plain else f"several templates and none named {DEFAULT}: a chat without tools has none"
+    return _Choice(plain, named.get(TOOL_USE, plain), problem=problem)
+
+
+def processor_choice(shelf: Shelf, library: str | None) -> _Choice:
+    """As `AutoProcessor` does. Run: transformers 4.57.6, 5.24.0; only where the checkpoint has a processor."""
+    number = release(library) if library else (5, 24)
+    if shelf.legacy and shelf.folder:
+        return _Choice(
+            problem="chat_template.json beside additional_chat_templates: transformers refuses to load the processor"
+        )
+    if shelf.processor and (number is None or number >= (5, 0)):
+        return _Choice(shelf.processor, shelf.processor)
+    if shelf.legacy:
+        return _Choice(shelf.legacy, shelf.legacy)
+    plain = shelf.jinja or shelf.folder.get(DEFAULT)
+    return _Choice(plain, plain, unknown="" if plain or not shelf.folder else "the processor has only named templates")
+
+
+def _choose(
+    shelf: Shelf, read: Read, names: Sequence[str], engine: str | None, version: str | None, library: str | None,
+    mode: str | None, explicit: Candidate | None,
+) -> _Choice:  # fmt: skip
+    if engine is None:
+        return tokenizer_choice(shelf, library)
+    if explicit is not None:
+        return _Choice(explicit, explicit)
+    if engine in {"vllm", "sglang"} and _by_mistral(shelf, names, mode):
+        found = Candidate(None, "built-in: mistral-common")
+        return _Choice(found, found)
+    rule = _RULES.get(engine)
+    if rule is None:
+        return _Choice(unknown=f"the rules of {engine} were not read")
+    choice = rule(shelf, library, _has_processor(read, names))
+    if _is_certain(shelf, engine, version):
+        return choice
+    return _Choice(unknown=f"which of several templates {engine} {version} takes was not read", problem=choice.problem)
+
+
+def _is_certain(shelf: Shelf, engine: str, version: str | None) -> bool:
+    """Whether the rule was read for that version, or all candidates are one text anyway."""
+    number = release(version) if version else None
+    if number is None:
+        return True
+    read = _OLDEST.get(engine, (0, 0)) <= number and (engine not in _NEWEST or number <= _NEWEST[engine])
+    return read or len({each.text for each in shelf.all()}) <= 1
+
+
+def _by_mistral(shelf: Shelf, names: Sequence[str], mode: str | None) -> bool:
+    if mode not in {None, "auto"}:
+        return mode == "mistral"
+    return "tekken.json" in names and not shelf.all() and CONFIG not in names
+
+
+def _has_processor(read: Read, names: Sequence[str]) -> bool:
+    """Whether `AutoProcessor` finds a processor: a class is named, or the model has parts other than text."""
+    if "processor_config.json" in names:
+        return True
+    for name in ("preprocessor_config.json", "video_preprocessor_config.json", CONFIG):
+        if name in names and "processor_class" in (document(read, name) or {}):
+            return True
+    images = "preprocessor_config.json" in names
+    return images and any(key in (document(read, "config.json") or {}) for key in _MULTIMODAL)
+
+
+def _transformers(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """`transformers serve` loads the processor first; no template is built in."""
+    return _processor_first(shelf, library, has_processor)
+
+
+def _processor_first(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    first = processor_choice(shelf, library) if has_processor else _Choice()
+    return first if first.plain or first.unknown else tokenizer_choice(shelf, library)
+
+
+def _vllm(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """The processor's where the request has no tools, else the tokenizer's: `renderers/hf.py`, 0.9 to 0.33."""
+    tokenizer = tokenizer_choice(shelf, library)
+    plain = _processor_first(shelf, library, has_processor)
+    return _Choice(plain.plain, tokenizer.tools, plain.unknown, plain.problem)
+
+
+def _sglang(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """The processor's, else the tokenizer's; of several the first: `parser/template_manager.py`, 0.5.5 to 0.5.23."""
+    choice = _processor_first(shelf, library, has_processor)
+    named = shelf.config_named
+    if choice.plain is None and not choice.unknown and named and not (shelf.jinja or shelf.folder):
+        first = next(iter(named.values()))
+        return _Choice(first, first)
+    return _Choice(choice.plain, choice.plain, choice.unknown, choice.problem)
+
+
+def _tgi(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """First the JSON files of processor and tokenizer; `.jinja` files are never read: `router/src/server.rs`."""
+    listed = (shelf.config_named or {}).get(DEFAULT)
+    plain = shelf.legacy or shelf.config or listed or shelf.processor
+    unread = "chat_template.jinja is there, and this engine does not read it" if shelf.jinja or shelf.folder else ""
+    return _Choice(plain, plain, problem=unread)
+
+
+def _llama_cpp(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """The GGUF's default, with tools its `tool_use`, else chatml: `common/chat.cpp`, run at b11434."""
+    if not shelf.gguf:
+        fallback = Candidate(None, "built-in: chatml")
+        return _Choice(fallback, fallback, problem="the GGUF holds no template: the engine falls back to chatml")
+    plain = shelf.gguf.get(DEFAULT)
+    return _Choice(plain, shelf.gguf.get(TOOL_USE, plain))
+
+
+def _llama_cpp_python(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """The GGUF's default, else llama-2: `llama_chat_format.py`, 0.3.36."""
+    plain = shelf.gguf.get(DEFAULT) or Candidate(None, "built-in: llama-2")
+    return _Choice(plain, plain)
+
+
+def _lmdeploy(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """Some families use a template of LMDeploy's own, by name of the path; else the tokenizer's: `model.py`, 0.18."""
+    choice = tokenizer_choice(shelf, library)
+    return choice if choice.plain or not has_processor else processor_choice(shelf, library)
+
+
+_RULES: Mapping[str, Callable[[Shelf, str | None, bool], _Choice]] = {
+    "transformers": _transformers, "vllm": _vllm, "sglang": _sglang, "tgi": _tgi, "llama.cpp": _llama_cpp,
+    "llama-cpp-python": _llama_cpp_python, "lmdeploy": _lmdeploy, "tensorrt-llm": _processor_first,
+}  # fmt: skip

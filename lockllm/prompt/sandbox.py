@@ -1,0 +1,164 @@
+"""Running foreign templates and tokenizers in a child: bounded time, memory and output, no secret within reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+_START = "import sys; sys.path[:0] = sys.argv[1:]; from lockllm.prompt.child import main; main()"
+_MIB = 2**20
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a child may use beyond what it holds when it starts on foreign input."""
+
+    seconds: float = 1.5  # of processor time, for all jobs together
+    patience: float = 15.0  # of the clock, on a machine that has other things to do
+    memory: int = 128 * _MIB
+    longest: int = 8 * _MIB  # characters of one answer
+
+
+TEMPLATE_LIMITS = Limits()
+TOKENIZER_LIMITS = Limits(seconds=20.0, patience=60.0, memory=3072 * _MIB)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The answers in the order of the jobs; `ended` says why there are fewer than jobs, where there are."""
+
+    answers: tuple[dict[str, Any], ...]
+    ended: str = ""
+
+
+def run(task: Mapping[str, Any], modules: Sequence[str], limits: Limits) -> Outcome:
+    """Do the jobs of a task in a child that can import these modules. Never raises for what is foreign."""
+    places = _places(modules)
+    if isinstance(places, str):
+        return Outcome((), places)
+    work = _written(task)
+    if work is None:
+        return Outcome((), "the request is nested too deeply")
+    room = 8 * len(work)  # a long request is no attack: it may be held a few times over
+    bounds = {"seconds": limits.seconds, "longest": limits.longest + room, "memory": limits.memory + room}
+    given = json.dumps(bounds).encode() + b"\n" + work
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-B", "-c", _START, *places],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
+        )  # fmt: skip
+    except OSError as error:
+        return Outcome((), f"no child process can be started: {error.strerror}")
+    with child:
+        try:
+            out, late = _talk(child, given, limits.patience, 8 * (limits.longest + room))
+        finally:
+            child.kill()
+    return Outcome(_lines(out), late or _ending(child.returncode))
+
+
+def _written(task: Mapping[str, Any]) -> bytes | None:
+    try:
+        return json.dumps(task, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    except RecursionError:
+        return None
+
+
+def _places(modules: Sequence[str]) -> list[str] | str:
+    """The folders that the child imports from, or what is missing."""
+    from importlib.util import find_spec
+
+    if not sys.executable:
+        return "this interpreter does not know its own path"
+    places = [str(Path(__file__).resolve().parents[2])]
+    for name in modules:
+        spec = find_spec(name)
+        if spec is None or not spec.origin:
+            return f"the {name} library is not installed"
+        places.append(str(Path(spec.origin).resolve().parents[1]))
+    return list(dict.fromkeys(places))
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
+    return {**kept, "LC_ALL": "C.UTF-8", "TZ": "UTC", "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
+
+
+def _talk(child: subprocess.Popen[bytes], given: bytes, patience: float, longest: int) -> tuple[bytes, str]:
+    """Write to the child and read from it at once, until it ends, the time is over or it says too much."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    deadline = time.monotonic() + patience
+    parts: list[bytes] = []
+    size = 0
+    rest = memoryview(given)
+    os.set_blocking(child.stdin.fileno(), False)
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(child.stdin, selectors.EVENT_WRITE)
+        waiting.register(child.stdout, selectors.EVENT_READ)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return b"".join(parts), f"it took longer than {patience:g} s"
+            for key, _ in waiting.select(left):
+                if key.fileobj is child.stdin:
+                    rest = rest[_put(child.stdin.fileno(), rest) :]
+                    if not rest:
+                        waiting.unregister(child.stdin)
+                        child.stdin.close()
+                    continue
+                part = os.read(child.stdout.fileno(), 65_536)
+                if not part:
+                    return b"".join(parts), _left(child, deadline)
+                parts.append(part)
+                size += len(part)
+                if size > longest:
+                    return b"".join(parts), "its output is too long"
+
+
+def _left(child: subprocess.Popen[bytes], deadline: float) -> str:
+    try:
+        child.wait(timeout=max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return "it does not end"
+    return ""
+
+
+def _put(descriptor: int, rest: memoryview) -> int:
+    try:
+        return os.write(descriptor, rest[:65_536])
+    except BlockingIOError:
+        return 0
+    except BrokenPipeError:
+        return len(rest)  # the child is gone: reading tells the rest
+
+
+def _lines(out: bytes) -> tuple[dict[str, Any], ...]:
+    found = []
+    for line in out.split(b"\n"):
+        try:
+            value = json.loads(line.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return tuple(found)
+
+
+def _ending(code: int | None) -> str:
+    if not code:
+        return ""
+    if code < 0:
+        import signal
+
+        if -code in (signal.SIGPROF, signal.SIGXCPU):
+            return "it needs too much processor time"
+        return f"its process was ended by signal {-code}"
+    return f"its process ended with exit code {code}"

@@ -1,0 +1,146 @@
+"""Every chat template that a folder or a GGUF holds: which file or key, under which name, and its text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+Read = Callable[[str], "bytes | None"]
+"""Gives the bytes of a file of the checkpoint by its relative name; None where it is not there or cannot be read."""
+
+JINJA = "chat_template.jinja"
+FOLDER = "additional_chat_templates/"
+CONFIG = "tokenizer_config.json"
+LEGACY = "chat_template.json"
+PROCESSOR = "processor_config.json"
+DEFAULT = "default"
+TOOL_USE = "tool_use"
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """One template: its text as the engine will use it, where it stands, and its name among several.
+
+    `text` is None where the template is code or a text of the engine's own (`source` then begins with `built-in: `).
+    """
+
+    text: str | None
+    source: str
+    name: str = ""
+
+    @property
+    def sha256(self) -> str | None:
+        """Of the text's UTF-8 bytes; None where there is no text, or it holds half a surrogate pair."""
+        if self.text is None:
+            return None
+        try:
+            return hashlib.sha256(self.text.encode()).hexdigest()
+        except UnicodeEncodeError:
+            return None
+
+
+class Shelf(msgspec.Struct, frozen=True, kw_only=True):
+    """The templates of a checkpoint by the place they stand in. A place that is not there is empty."""
+
+    jinja: Candidate | None = None
+    folder: Mapping[str, Candidate] = {}
+    config: Candidate | None = None  # a plain text
+    config_named: Mapping[str, Candidate] | None = None  # a list of named ones, which may be empty
+    legacy: Candidate | None = None
+    processor: Candidate | None = None
+    gguf: Mapping[str, Candidate] = {}
+    problems: tuple[str, ...] = ()
+
+    def all(self) -> tuple[Candidate, ...]:
+        """Every template, in the order of the places."""
+        single = (self.jinja, *self.folder.values(), self.config, *(self.config_named or {}).values())
+        every = (*single, self.legacy, self.processor, *self.gguf.values())
+        return tuple(each for each in every if each is not None)
+
+
+def shelve(read: Read, names: Sequence[str], gguf: Mapping[str, str] | None = None) -> Shelf:
+    """Read all places. `names` are the files of the checkpoint, with `/`; `gguf` maps metadata keys to texts."""
+    problems: list[str] = []
+    present = set(names)
+    folder = {
+        each[len(FOLDER) : -len(".jinja")]: found
+        for each in sorted(present)
+        if each.startswith(FOLDER) and each.endswith(".jinja") and "/" not in each[len(FOLDER) :]
+        if (found := _file(read, each, problems, each[len(FOLDER) : -len(".jinja")])) is not None
+    }
+    config, named = _of_config(_member(read, present, CONFIG, problems), problems)
+    return Shelf(
+        jinja=_file(read, JINJA, problems, DEFAULT) if JINJA in present else None,
+        folder=folder, config=config, config_named=named,
+        legacy=_text_of(_member(read, present, LEGACY, problems), LEGACY, problems),
+        processor=_text_of(_member(read, present, PROCESSOR, problems), PROCESSOR, problems),
+        gguf=_of_gguf(gguf or {}), problems=tuple(problems),
+    )  # fmt: skip
+
+
+def document(read: Read, name: str) -> Mapping[str, Any] | None:
+    """A JSON object of the checkpoint, or None where the file is missing or holds something else."""
+    try:
+        value = json.loads((read(name) or b"").decode())
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _file(read: Read, name: str, problems: list[str], called: str) -> Candidate | None:
+    raw = read(name)
+    if raw is None:
+        problems.append(f"{name} cannot be read")
+        return None
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        problems.append(f"{name} is no UTF-8")
+        return None
+    return Candidate(text.replace("\r\n", "\n").replace("\r", "\n"), name, called)
+
+
+def _member(read: Read, present: set[str], name: str, problems: list[str]) -> Any:
+    """The value of `chat_template` in a JSON file; None where there is none."""
+    if name not in present:
+        return None
+    found = document(read, name)
+    if found is None:
+        problems.append(f"{name} is no JSON object")
+        return None
+    return found.get("chat_template")
+
+
+def _text_of(value: Any, source: str, problems: list[str]) -> Candidate | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else Candidate(value, source)
+    if isinstance(value, dict) and isinstance(value.get(DEFAULT), str):
+        return Candidate(value[DEFAULT], source, DEFAULT)
+    problems.append(f"chat_template of {source} is no text")
+    return None
+
+
+def _of_config(value: Any, problems: list[str]) -> tuple[Candidate | None, Mapping[str, Candidate] | None]:
+    if value is None or isinstance(value, str):
+        return (None if value is None else Candidate(value, CONFIG)), None
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list):
+        pairs = [(each.get("name"), each.get("template")) if isinstance(each, dict) else (None, None) for each in value]
+    if not isinstance(value, (dict, list)) or not all(isinstance(a, str) and isinstance(b, str) for a, b in pairs):
+        problems.append(f"chat_template of {CONFIG} is neither a text nor a list of named texts")
+        return None, None
+    return None, {name: Candidate(text, CONFIG, name) for name, text in pairs}
+
+
+def _of_gguf(gguf: Mapping[str, str]) -> Mapping[str, Candidate]:
+    prefix = "tokenizer.chat_template"
+    return {
+        key[len(prefix) + 1 :] or DEFAULT: Candidate(text, f"GGUF: {key}", key[len(prefix) + 1 :] or DEFAULT)
+        for key, text in gguf.items()
+        if (key == prefix or key.startswith(prefix + ".")) and isinstance(text, str)
+    }
