@@ -82,7 +82,9 @@ def read(text: str, name: str = "llm.lock") -> Lock:
             continue
         if not isinstance(table, dict):
             meant = registry.nearest(group, [*_RESERVED, *registry.GROUP])
-            problem((group,), f"{group} is no table of facts", f"did you mean {meant}?" if meant else "run `lockllm lock`")
+            problem(
+                (group,), f"{group} is no table of facts", f"did you mean {meant}?" if meant else "run `lockllm lock`"
+            )
             continue
         if group == "checkpoint":
             table = dict(table)
@@ -122,7 +124,11 @@ def write(lock: Lock) -> str:
     for group in groups:
         lines = [_line(lock, path, 1) for path in ordered if path[0] == group and _long(path) is None]
         if group == "checkpoint":
-            lines += [f"{key} = {toml.value(globs)}" for key, globs in (("include", lock.include), ("exclude", lock.exclude)) if globs]
+            lines += [
+                f"{key} = {toml.value(globs)}"
+                for key, globs in (("include", lock.include), ("exclude", lock.exclude))
+                if globs
+            ]
         parts.append(f"[{keys.segment(group)}]\n" + "\n".join(lines) + "\n")
     if lock.absent:
         parts.append(_write_absent(lock.absent))
@@ -193,7 +199,9 @@ def _version(data: dict[str, Any], name: str, text: str) -> None:
         raise LockError(f"lock_version is {version!r}", where=where, mend="make a new lock with `lockllm lock`")
     if version > VERSION:
         raise LockError(
-            f"lock_version {version} is newer than this lockllm reads ({VERSION})", where=where, mend="upgrade lockllm on this host"
+            f"lock_version {version} is newer than this lockllm reads ({VERSION})",
+            where=where,
+            mend="upgrade lockllm on this host",
         )
 
 
@@ -247,7 +255,11 @@ def _absent(raw: Any, problem: Any) -> frozenset[Path]:
             continue
         for rest in rests:
             try:
-                found.add((group,) if rest == group and registry.find((group, rest)).known is False else (group, *keys.parse(rest)))
+                found.add(
+                    (group,)
+                    if rest == group and registry.find((group, rest)).known is False
+                    else (group, *keys.parse(rest))
+                )
             except ValueError:
                 problem(("absent", group), f"{rest!r} is no key", "run `lockllm lock`")
     return frozenset(found)
@@ -270,11 +282,13 @@ def _reasons(table: str, raw: Any, problem: Any) -> dict[Path, str]:
     return found
 
 
-def _day(raw: Any) -> str | None | bool:
+def _day(raw: Any) -> str | bool | None:
     if raw is None:
         return None
     text = raw.isoformat()[:10] if hasattr(raw, "isoformat") else raw
-    return text if isinstance(text, str) and re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", text) else False
+    return (
+        text if isinstance(text, str) and re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", text) else False
+    )
 
 
 def _all(problems: list[LockError]) -> LockError:
@@ -344,7 +358,12 @@ def _write_absent(absent: Iterable[Path]) -> str:
 
 
 def _write_waiver(waiver: Waiver) -> str:
-    lines = ["[[waive]]", f"fact = {keys.quoted(waiver.fact)}", f"found = {toml.value(waiver.found)}", f"reason = {keys.quoted(waiver.reason)}"]
+    lines = [
+        "[[waive]]",
+        f"fact = {keys.quoted(waiver.fact)}",
+        f"found = {toml.value(waiver.found)}",
+        f"reason = {keys.quoted(waiver.reason)}",
+    ]
     if waiver.until:
         lines.append(f"until = {waiver.until}")
     return "\n".join(lines) + "\n"
@@ -355,4 +374,6 @@ def _no_prefixes(lock: Lock) -> None:
         for length in range(1, len(path)):
             if path[:length] in lock.values:
                 above = keys.dotted(path[:length])
-                raise LockError(f"{above} and {keys.dotted(path)} cannot both be locked", where=lock.spec, mend="name one of them")
+                raise LockError(
+                    f"{above} and {keys.dotted(path)} cannot both be locked", where=lock.spec, mend="name one of them"
+                )

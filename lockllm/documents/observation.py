@@ -13,7 +13,17 @@ from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Observation, Reading, Unobserved
 
 VERSION = 1
-_FIELDS = ("observation_version", "observed_at", "host", "stage", "complete", "facts", "unobserved", "checks", "warnings")
+_FIELDS = (
+    "observation_version",
+    "observed_at",
+    "host",
+    "stage",
+    "complete",
+    "facts",
+    "unobserved",
+    "checks",
+    "warnings",
+)
 _READING = ("value", "source", "by", "evidence")
 _BY = {by.word: by for by in By}
 _EVIDENCE = ("computed", "cached", "claimed")
@@ -23,16 +33,22 @@ def read(data: bytes, name: str = "observation.json") -> Observation:
     """The observation that a file holds. Raises ObservationError for what is none."""
     raw = load(data, name)
     if not isinstance(raw, dict):
-        raise ObservationError("an observation is a JSON object", where=name, mend="write one with `lockllm observe -o FILE`")
+        raise ObservationError(
+            "an observation is a JSON object", where=name, mend="write one with `lockllm observe -o FILE`"
+        )
     _version(raw, name)
     if unknown := sorted(set(raw) - set(_FIELDS)):
         meant = registry.nearest(unknown[0], list(_FIELDS))
         raise ObservationError(
-            f"an observation has no key {unknown[0]!r}", where=name, mend=f"did you mean {meant}?" if meant else "remove it"
+            f"an observation has no key {unknown[0]!r}",
+            where=name,
+            mend=f"did you mean {meant}?" if meant else "remove it",
         )
     facts = raw.get("facts")
     if not isinstance(facts, dict):
-        raise ObservationError("facts must be an object of readings", where=name, mend="write one with `lockllm observe -o FILE`")
+        raise ObservationError(
+            "facts must be an object of readings", where=name, mend="write one with `lockllm observe -o FILE`"
+        )
     readings: list[Reading] = []
     for key, listed in facts.items():
         readings.extend(_readings(_key(key, name), key, listed, name))
@@ -101,7 +117,9 @@ def load(data: bytes, name: str) -> Any:
             mend="write it again with `lockllm observe -o FILE`",
         ) from cause  # fmt: skip
     except (RecursionError, ValueError) as cause:
-        what = str(cause) if isinstance(cause, _Twice) else "this JSON is nested too deeply or holds an impossible number"
+        what = (
+            str(cause) if isinstance(cause, _Twice) else "this JSON is nested too deeply or holds an impossible number"
+        )
         raise ObservationError(what, where=name, mend="write it again with `lockllm observe -o FILE`") from cause
 
 
@@ -127,12 +145,18 @@ def _no_constant(word: str) -> Any:
 def _version(raw: dict[str, Any], name: str) -> None:
     version = raw.get("observation_version")
     if version is None:
-        raise ObservationError("the file holds no observation_version", where=name, mend="write one with `lockllm observe -o FILE`")
+        raise ObservationError(
+            "the file holds no observation_version", where=name, mend="write one with `lockllm observe -o FILE`"
+        )
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise ObservationError(f"observation_version is {version!r}", where=name, mend="write one with `lockllm observe -o FILE`")
+        raise ObservationError(
+            f"observation_version is {version!r}", where=name, mend="write one with `lockllm observe -o FILE`"
+        )
     if version > VERSION:
         raise ObservationError(
-            f"observation_version {version} is newer than this lockllm reads ({VERSION})", where=name, mend="upgrade lockllm here"
+            f"observation_version {version} is newer than this lockllm reads ({VERSION})",
+            where=name,
+            mend="upgrade lockllm here",
         )
 
 
@@ -140,34 +164,51 @@ def _key(key: str, name: str) -> Path:
     try:
         return keys.parse(key)
     except ValueError as cause:
-        raise ObservationError(f"{key!r} is no key of a fact", where=name, mend="write it as a TOML dotted key") from cause
+        raise ObservationError(
+            f"{key!r} is no key of a fact", where=name, mend="write it as a TOML dotted key"
+        ) from cause
 
 
 def _readings(path: Path, key: str, listed: Any, name: str) -> Iterable[Reading]:
     if not isinstance(listed, list) or not all(isinstance(each, dict) and "value" in each for each in listed):
         raise ObservationError(
-            f"{key} must be a list of readings", where=name, mend='write [{"value": …, "source": "…", "by": "endpoint"}]'
+            f"{key} must be a list of readings",
+            where=name,
+            mend='write [{"value": …, "source": "…", "by": "endpoint"}]',
         )
     row = registry.find(path)
     for each in listed:
         if unknown := sorted(set(each) - set(_READING)):
-            raise ObservationError(f"a reading of {key} has no key {unknown[0]!r}", where=name, mend=f"write {', '.join(_READING)}")
+            raise ObservationError(
+                f"a reading of {key} has no key {unknown[0]!r}", where=name, mend=f"write {', '.join(_READING)}"
+            )
         word, evidence = each.get("by", "endpoint"), each.get("evidence", "computed")
         if not isinstance(word, str) or word not in _BY:
-            raise ObservationError(f"a reading of {key} is by {word!r}", where=name, mend=f"write one of {', '.join(_BY)}")
+            raise ObservationError(
+                f"a reading of {key} is by {word!r}", where=name, mend=f"write one of {', '.join(_BY)}"
+            )
         if evidence not in _EVIDENCE:
-            raise ObservationError(f"the evidence of {key} is {evidence!r}", where=name, mend=f"write one of {', '.join(_EVIDENCE)}")
+            raise ObservationError(
+                f"the evidence of {key} is {evidence!r}", where=name, mend=f"write one of {', '.join(_EVIDENCE)}"
+            )
         source = _text(each.get("source", ""), f"source of {key}", name)
         yield Reading(row, registry.read(row, each["value"]), source, _BY[word], evidence)
 
 
 def _unobserved(raw: Any, name: str) -> Iterable[Unobserved]:
     if not isinstance(raw, dict):
-        raise ObservationError("unobserved must be an object", where=name, mend='write {"KEY": {"reason": "…", "mend": "…"}}')
+        raise ObservationError(
+            "unobserved must be an object", where=name, mend='write {"KEY": {"reason": "…", "mend": "…"}}'
+        )
     for key, each in raw.items():
         if not isinstance(each, dict) or set(each) - {"reason", "mend", "due"}:
-            raise ObservationError(f"unobserved {key} must hold reason and mend", where=name, mend="write both as texts")
-        reason, mend = _text(each.get("reason", ""), f"reason of {key}", name), _text(each.get("mend", ""), f"mend of {key}", name)
+            raise ObservationError(
+                f"unobserved {key} must hold reason and mend", where=name, mend="write both as texts"
+            )
+        reason, mend = (
+            _text(each.get("reason", ""), f"reason of {key}", name),
+            _text(each.get("mend", ""), f"mend of {key}", name),
+        )
         yield Unobserved(_key(key, name), reason, mend, Stage.LIVE if each.get("due") == "live" else Stage.PREFLIGHT)
 
 

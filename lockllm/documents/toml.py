@@ -26,13 +26,19 @@ _KEY = re.compile(r"""\s*((?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_.\s-])+?)\s*="
 def decode(data: bytes, name: str, error: type[LockllmError]) -> str:
     """The text of a document. Raises `error` for one that is huge, binary or in another encoding."""
     if len(data) > LONGEST:
-        raise error(f"the file holds {len(data):,} bytes, more than {LONGEST:,}", where=name, mend="check that it is the right file")
+        raise error(
+            f"the file holds {len(data):,} bytes, more than {LONGEST:,}",
+            where=name,
+            mend="check that it is the right file",
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as cause:
         line = data[: cause.start].count(b"\n") + 1
         raise error(
-            f"the file is not UTF-8: byte 0x{data[cause.start]:02x}", where=f"{name}, line {line}", mend="save it as UTF-8"
+            f"the file is not UTF-8: byte 0x{data[cause.start]:02x}",
+            where=f"{name}, line {line}",
+            mend="save it as UTF-8",
         ) from cause
     if "\0" in text:
         raise error("the file is binary", where=name, mend="check that it is the right file")
@@ -47,9 +53,13 @@ def load(text: str, name: str, error: type[LockllmError]) -> dict[str, Any]:
         message = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)", "", str(cause))
         found = re.search(r"at line (\d+)", str(cause))
         where = f"{name}, line {found.group(1)}" if found else f"{name}, at its end"
-        raise error(f"this is not TOML: {message[:1].lower()}{message[1:]}", where=where, mend="correct that line") from cause
+        raise error(
+            f"this is not TOML: {message[:1].lower()}{message[1:]}", where=where, mend="correct that line"
+        ) from cause
     except (RecursionError, ValueError) as cause:
-        raise error("this TOML is nested too deeply or holds an impossible value", where=name, mend="flatten it") from cause
+        raise error(
+            "this TOML is nested too deeply or holds an impossible value", where=name, mend="flatten it"
+        ) from cause
 
 
 def line_of(text: str, path: Path) -> int | None:

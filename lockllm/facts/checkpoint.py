@@ -9,7 +9,7 @@ CHECKPOINT = Group(name="checkpoint", about="the model's files and what they dec
 
 _FILES = ("checkpoint.files",)
 _AGAIN = "download the locked files again: hf download REPO --revision COMMIT"
-_CONFIG = 'restore the locked config.json, or run `lockllm lock` if the change is meant'
+_CONFIG = "restore the locked config.json, or run `lockllm lock` if the change is meant"
 
 
 def _declared(name: str, type_: object, about: str, effect: str, kind: Kind = Kind.STEP) -> Fact[object]:
@@ -37,11 +37,16 @@ FORMAT = Fact(
     ("checkpoint", "format"), TEXT, Kind.STEP, "other tensors and another tokenizer are read", _AGAIN,
     "How the weights are stored: safetensors, gguf, mistral, bin, tensorrt-llm.", follows_from=_FILES, settable=False,
 )  # fmt: skip
-ARCHITECTURE = _declared("architecture", TEXT, "The model class that the checkpoint names.", "another model class computes")
+ARCHITECTURE = _declared(
+    "architecture", TEXT, "The model class that the checkpoint names.", "another model class computes"
+)
 DTYPE_ = _declared("dtype", DTYPE, "The dtype that the checkpoint declares; a mix in the tensors is told apart.",
                    "`auto` loads the weights in another precision")  # fmt: skip
 MAX_POSITION_EMBEDDINGS = _declared(
-    "max_position_embeddings", COUNT, "The context length that the checkpoint declares.", "the default context length moves"
+    "max_position_embeddings",
+    COUNT,
+    "The context length that the checkpoint declares.",
+    "the default context length moves",
 )
 ROPE_TYPE = _declared("rope_type", TEXT, "How positions are scaled.", "positions are encoded otherwise")
 ROPE_THETA = _declared("rope_theta", NUMBER, "The base of the rotary frequencies.", "positions are encoded otherwise")
@@ -49,12 +54,21 @@ ROPE_FACTOR = _declared("rope_factor", NUMBER, "The factor of the rotary scaling
 ORIGINAL_MAX_POSITION_EMBEDDINGS = _declared(
     "original_max_position_embeddings", COUNT, "The context length before scaling.", "positions are encoded otherwise"
 )
-SLIDING_WINDOW = _declared("sliding_window", COUNT, "The attention window, where there is one.", "far tokens are seen or not")
-TIE_WORD_EMBEDDINGS = _declared("tie_word_embeddings", BOOL, "Whether input and output embeddings are one.", "other logits")
-STOP_TOKEN_IDS = _declared(
-    "stop_token_ids", COUNTS, "The union of the stop ids that the checkpoint's files declare.", "answers end elsewhere or never"
+SLIDING_WINDOW = _declared(
+    "sliding_window", COUNT, "The attention window, where there is one.", "far tokens are seen or not"
 )
-TENSOR_DTYPES = _declared("tensor_dtypes", TEXT_SET, "The dtypes found in the tensors themselves.", "other precision is stored")
+TIE_WORD_EMBEDDINGS = _declared(
+    "tie_word_embeddings", BOOL, "Whether input and output embeddings are one.", "other logits"
+)
+STOP_TOKEN_IDS = _declared(
+    "stop_token_ids",
+    COUNTS,
+    "The union of the stop ids that the checkpoint's files declare.",
+    "answers end elsewhere or never",
+)
+TENSOR_DTYPES = _declared(
+    "tensor_dtypes", TEXT_SET, "The dtypes found in the tensors themselves.", "other precision is stored"
+)
 CODE_REPO = Fact(
     ("checkpoint", "code_repo"), TEXT, Kind.STEP, "modeling code of another repository runs", "serve the locked code repository",
     "The repository that remote code (`auto_map`) comes from, where it is not the checkpoint's own.", settable=False,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|API_?KEY|PRIVATE|(^|_)KEY(S)?($|_))", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|API_?KEY|PRIVATE|(^|_)KEY(S)?($|_))", re.IGNORECASE
+)
 
 
 def is_secret(name: str) -> bool:

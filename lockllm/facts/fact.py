@@ -71,8 +71,12 @@ class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False):
     mend: str  # the usual way back, an imperative clause
     about: str = ""  # one sentence for `explain`
     policy: Policy = Policy.EXACT
-    follows_from: tuple[str, ...] = ()  # keys: matches, unseen, where all of these are computed matches; groups the report
-    causes: tuple[str, ...] = ()  # globs: a mismatch of one of these explains a mismatch of this one; proves nothing unseen
+    follows_from: tuple[
+        str, ...
+    ] = ()  # keys: matches, unseen, where all of these are computed matches; groups the report
+    causes: tuple[
+        str, ...
+    ] = ()  # globs: a mismatch of one of these explains a mismatch of this one; proves nothing unseen
     stale_with: tuple[str, ...] = ()  # keys: a kept pin is dropped when one of these moves
     due: Stage = Stage.PREFLIGHT  # the first stage at which it can be seen
     live: bool = True  # also seen at stage live; false: only where files are hashed or GPUs are asked

@@ -8,7 +8,12 @@ from lockllm.facts.fact import Fact, Family, Group, Kind, ValueType
 from lockllm.facts.types import ANY, COUNT, COUNTS, INT, NUMBER, TEXTS
 
 SAMPLING = Group(name="sampling", about="the defaults of the server for a chat completion that says nothing")
-_CAUSES = ('checkpoint.files."generation_config.json"', 'checkpoint.files."*.gguf"', "serve.generation_config", "packages.transformers")
+_CAUSES = (
+    'checkpoint.files."generation_config.json"',
+    'checkpoint.files."*.gguf"',
+    "serve.generation_config",
+    "packages.transformers",
+)
 
 
 def _default(name: str, type_: ValueType[Any], about: str) -> Fact[Any]:

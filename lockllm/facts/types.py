@@ -197,11 +197,16 @@ def _file(raw: object) -> dict[str, Any]:
     sha256 = raw["sha256"]
     if not isinstance(sha256, str) or not sha256:
         raise ValueError('{ size = BYTES, sha256 = "…" }')
-    return {**({"size": _count(raw["size"])} if "size" in raw else {}), "sha256": sha256.removeprefix("sha256:").lower()}
+    return {
+        **({"size": _count(raw["size"])} if "size" in raw else {}),
+        "sha256": sha256.removeprefix("sha256:").lower(),
+    }
 
 
 def _same_file(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return bool(one["sha256"] == other["sha256"] and one.get("size", other.get("size")) == other.get("size", one.get("size")))
+    return bool(
+        one["sha256"] == other["sha256"] and one.get("size", other.get("size")) == other.get("size", one.get("size"))
+    )
 
 
 def _any(raw: object) -> Any:
@@ -242,8 +247,12 @@ BOOL = ValueType(name="true or false", parse=_boolean, dump=bool, same=_equal, s
 INT = ValueType(name="whole number", parse=_integer, dump=int, same=_equal, schema={"type": "integer"})
 COUNT = ValueType(name="whole number", parse=_count, dump=int, same=_equal, schema={"type": "integer", "minimum": 0})
 NUMBER = ValueType(name="number", parse=_number, dump=_plain, same=_same_number, schema={"type": "number"})
-SHA256 = ValueType(name="sha256", parse=_sha256, dump=str, same=_equal, schema={"type": "string", "pattern": "^[0-9a-f]{64}$"})
-COMMIT = ValueType(name="commit", parse=_commit, dump=str, same=_equal, schema={"type": "string", "pattern": "^[0-9a-f]{40}$"})
+SHA256 = ValueType(
+    name="sha256", parse=_sha256, dump=str, same=_equal, schema={"type": "string", "pattern": "^[0-9a-f]{64}$"}
+)
+COMMIT = ValueType(
+    name="commit", parse=_commit, dump=str, same=_equal, schema={"type": "string", "pattern": "^[0-9a-f]{40}$"}
+)
 DTYPE = ValueType(name="dtype", parse=dtype_name, dump=str, same=_equal, schema={"type": "string"})
 KV_DTYPE = ValueType(name="dtype", parse=_kv_dtype, dump=str, same=_equal, schema={"type": "string"})
 VERSION = ValueType(

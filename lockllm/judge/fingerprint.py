@@ -35,7 +35,9 @@ def of_observation(observation: Observation, lock: Lock | None = None) -> str:
     }
     if lock is not None:
         return _text(seen, {path for path in lock.values if path not in seen})
-    hidden = {row.path for row in registry.ROWS for each in observation.unobserved if row.path[: len(each.path)] == each.path}
+    hidden = {
+        row.path for row in registry.ROWS for each in observation.unobserved if row.path[: len(each.path)] == each.path
+    }
     return _text(seen, {path for path in hidden if path not in seen})
 
 
@@ -64,7 +66,9 @@ def _text(data: Mapping[Path, Any], unknown: Collection[Path]) -> str:
         if any(registry.find(path).part == part for path in unknown):
             words.append(f"{part[0]}?")
             continue
-        lines = [json.dumps([list(path), _normal(path, data[path])], separators=(",", ":"), default=str) for path in members]
+        lines = [
+            json.dumps([list(path), _normal(path, data[path])], separators=(",", ":"), default=str) for path in members
+        ]
         digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()[:_LENGTH]
         words.append(f"{part[0]}{digest if members else '-'}")
     return "-".join(words)

@@ -15,7 +15,9 @@ class Policies:
     """The `[policy]` table of a lock, ready to be asked."""
 
     def __init__(self, table: Mapping[str, Policy]) -> None:
-        globs = sorted(((Glob(text), policy) for text, policy in table.items()), key=lambda each: each[0].weight, reverse=True)
+        globs = sorted(
+            ((Glob(text), policy) for text, policy in table.items()), key=lambda each: each[0].weight, reverse=True
+        )
         self._globs = tuple(globs)
 
     def of(self, fact: Fact[Any]) -> Policy:
@@ -54,7 +56,10 @@ def inside(specifier: str, version: str) -> bool:
         return text.replace("b", "") if _build(text.strip("<>=!~ ")) else text
 
     try:
-        parts = ",".join(plain(part.strip()) if any(char in part for char in "<>=!~") else f"=={plain(part.strip())}" for part in specifier.split(","))
+        parts = ",".join(
+            plain(part.strip()) if any(char in part for char in "<>=!~") else f"=={plain(part.strip())}"
+            for part in specifier.split(",")
+        )
         return SpecifierSet(parts).contains(Version(plain(version.strip().removeprefix("v"))), prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return specifier.strip("= ") == version

@@ -66,7 +66,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     gate: str = "enforce"  # enforce, warn, off
     others: tuple[str, ...] = ()  # other locks that were tried: `B.lock: 3 mismatches`
-    subject: str = ""  # what was looked at: `server at http://127.0.0.1:8000 (pid 71)`, `this host, before a server runs`
+    subject: str = (
+        ""  # what was looked at: `server at http://127.0.0.1:8000 (pid 71)`, `this host, before a server runs`
+    )
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,7 +65,9 @@ def verify(
 def best(reports: Sequence[Report]) -> Report:
     """Of several locks the first that passes whole, else the nearest; the report names the others."""
     passing = [report for report in reports if report.status == "match"]
-    nearest = passing[0] if passing else min(reports, key=lambda each: (each.counts["mismatch"], each.counts["unknown"]))
+    nearest = (
+        passing[0] if passing else min(reports, key=lambda each: (each.counts["mismatch"], each.counts["unknown"]))
+    )
     others = tuple(
         f"{report.lock}: {report.counts['mismatch']} mismatches, {report.counts['unknown']} unknown"
         for report in reports
@@ -105,7 +107,8 @@ class _Judge:
         closed = [
             family
             for family in registry.FAMILIES
-            if family.closed and any(path[: len(base)] == base for base in [family.closed_by or family.path] for path in expected)
+            if family.closed
+            and any(path[: len(base)] == base for base in [family.closed_by or family.path] for path in expected)
         ]
         return [
             path
@@ -131,12 +134,18 @@ class _Judge:
     def _unseen(self, result: Result) -> Result:
         fact = result.fact
         why = self.witnesses.unobserved(fact.path)
-        reason, mend = (why.reason, why.mend) if why else (NOT_SEEN, "observe with a source that shows it, or unpin it in llm.toml")
+        reason, mend = (
+            (why.reason, why.mend)
+            if why
+            else (NOT_SEEN, "observe with a source that shows it, or unpin it in llm.toml")
+        )
         if not self.witnesses.due(fact, self.stage):
             status, blocking = Status.NOT_DUE, False
         else:
             status = Status.UNKNOWN
-            blocking = result.policy in (Policy.EXACT, Policy.COMPATIBLE) and not any(glob.matches(fact.path) for glob in self._allowed)
+            blocking = result.policy in (Policy.EXACT, Policy.COMPATIBLE) and not any(
+                glob.matches(fact.path) for glob in self._allowed
+            )
         return msgspec.structs.replace(result, status=status, reason=reason, mend=mend, blocking=blocking)
 
     def _differs(self, result: Result, expected: Any, word: Word) -> Result:
@@ -193,7 +202,9 @@ class _Judge:
 
 def _chooser(only: tuple[str, ...], skip: tuple[str, ...]) -> Callable[[Path], bool]:
     wanted, unwanted = compile_globs(only), compile_globs(skip)
-    return lambda path: (not wanted or any(glob.matches(path) for glob in wanted)) and not any(glob.matches(path) for glob in unwanted)
+    return lambda path: (
+        (not wanted or any(glob.matches(path) for glob in wanted)) and not any(glob.matches(path) for glob in unwanted)
+    )
 
 
 def _checks(observation: Observation, witnesses: Witnesses, chosen: Callable[[Path], bool]) -> list[Check]:
@@ -221,7 +232,8 @@ def _warnings(lock: Lock, judge: _Judge, results: Sequence[Result]) -> list[str]
     warnings = [
         f"policy {glob!r} hits no locked fact"
         for glob in judge.policies.idle(facts)
-        if not glob.startswith("check.") and not (keys.Glob(glob).exact and glob in lock.policy and registry.fact(glob).policy is lock.policy[glob])
+        if not glob.startswith("check.")
+        and not (keys.Glob(glob).exact and glob in lock.policy and registry.fact(glob).policy is lock.policy[glob])
     ]
     warnings += [
         f"the waiver of {waiver.fact} ended on {waiver.until}"

@@ -56,7 +56,14 @@ class Witnesses:
 
     def unobserved(self, path: Path) -> Unobserved | None:
         """Why a fact could not be seen: said of it, or of what it stands below."""
-        return next((self._unobserved[path[:length]] for length in range(len(path), 0, -1) if path[:length] in self._unobserved), None)
+        return next(
+            (
+                self._unobserved[path[:length]]
+                for length in range(len(path), 0, -1)
+                if path[:length] in self._unobserved
+            ),
+            None,
+        )
 
     def due(self, fact: Fact[Any], stage: Stage) -> bool:
         """Whether the stage should have shown the fact."""
@@ -76,7 +83,12 @@ class Witnesses:
         for path, readings in sorted(self.readings.items(), key=lambda each: registry.position(each[0])):
             fact, first = readings[0].fact, readings[0]
             other = next(
-                (each for each in readings[1:] if each.by < By.RULE and not registry.same(fact, first.value, each.value)), None
+                (
+                    each
+                    for each in readings[1:]
+                    if each.by < By.RULE and not registry.same(fact, first.value, each.value)
+                ),
+                None,
             )
             if other is not None and first.by < By.RULE:
                 told.append(f"{registry.find(path).key}: {_say(first)}, but {_say(other)}")

@@ -1,0 +1,161 @@
+"""The command line: a lazy group, and the one place where errors become text and exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from lockllm import __version__
+from lockllm.errors import LockllmError
+
+COMMANDS = {
+    "init": "Write an llm.toml from a checkpoint, a command line or a running server.",
+    "lock": "Resolve llm.toml into llm.lock.",
+    "verify": "Check a host against llm.lock.",
+    "exec": "Verify a planned server, then become it.",
+    "observe": "Write down what this host shows, to be judged elsewhere.",
+    "command": "Print the command that realizes a lock.",
+    "diff": "Compare two locks for review.",
+    "inspect": "Print the facts and findings of a checkpoint, a command line or a start log.",
+    "render": "Render a chat template as the engine would.",
+    "explain": "Say what a fact is, what it moves, and where it is set and seen.",
+    "fingerprint": "Print the short id of a lock or an observation.",
+    "schema": "Print the JSON Schema of a document.",
+    "completion": "Print a completion script for a shell.",
+}
+_TRACKER = "https://github.com/lockllm/lockllm/issues"
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is run, and no command to list them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of a user's day."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"lockllm.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; an unknown name is told with the nearest one."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in COMMANDS:
+            from lockllm.facts.registry import nearest
+
+            meant = nearest(name, list(COMMANDS))
+            hint = f"did you mean `lockllm {meant}`?" if meant else "see `lockllm --help`"
+            raise click.UsageError(f"no command {name!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 good; 1 something differs, or a lock is stale; 2 usage or input wrong; 3 nothing differs, but "
+    "something due could not be seen; 4 our own reading or writing failed.",
+)
+@click.version_option(__version__, "-V", "--version", prog_name="lockllm", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Pin everything that turns a model's weights into tokens, and say what moved.
+
+    Edit llm.toml, run `lockllm lock`, commit llm.lock; run `lockllm verify` where the server runs.
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and exit. Returns only where `sys.exit` is caught."""
+    sys.exit(run(argv))
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    try:
+        code = cli.main(args=None if argv is None else list(argv), prog_name="lockllm", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except LockllmError as error:
+        tell(error)
+        return max((error, *error.also), key=lambda each: each.exit_code == 2).exit_code
+    except click.ClickException as error:
+        _tell_usage(error)
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        print("\nlockllm: interrupted; nothing was written half", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        _silence()
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        return _world(error)
+    except MemoryError:
+        print("lockllm: this machine's memory limit is too low for it\n  mend  raise the limit", file=sys.stderr)
+        return 4
+    except Exception as error:  # noqa: BLE001 - the last resort: a user never sees a traceback
+        return _bug(error)
+
+
+def tell(error: LockllmError) -> None:
+    """Print an error, and every further one of the same document, to stderr."""
+    from lockllm.output.escape import readable
+
+    for each in (error, *error.also):
+        lines = [f"lockllm: {readable(each.what)}"]
+        lines += [f"  in    {readable(each.where)}"] if each.where else []
+        lines += [f"  mend  {readable(each.mend)}"] if each.mend else []
+        print("\n".join(lines).encode("utf-8", "backslashreplace").decode("utf-8"), file=sys.stderr)
+
+
+def _tell_usage(error: click.ClickException) -> None:
+    from lockllm.output.escape import readable
+
+    ctx = getattr(error, "ctx", None)
+    path = ctx.command_path if ctx is not None else "lockllm"
+    message = error.format_message().rstrip(".").replace("\n", " ")
+    print(f"lockllm: {readable(message[:1].lower() + message[1:])}\n  mend  see `{path} --help`", file=sys.stderr)
+
+
+def _world(error: OSError) -> int:
+    from lockllm.output.escape import readable
+
+    name = f" {readable(str(error.filename))}" if error.filename else ""
+    reason = (error.strerror or str(error)).lower()
+    print(f"lockllm: the system refuses{name}: {reason}\n  mend  see to permissions and free space", file=sys.stderr)
+    return 4
+
+
+def _bug(error: Exception) -> int:
+    import traceback
+
+    from lockllm.output.escape import visible
+
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(last.filename)}:{last.lineno}"
+    print(
+        f"lockllm: a bug in lockllm: {type(error).__name__} at {place}: {visible(str(error))[:300]}\n"
+        f"  mend  report it at {_TRACKER} with this line and `lockllm --version`",
+        file=sys.stderr,
+    )
+    if os.environ.get("LOCKLLM_DEBUG"):
+        traceback.print_exc()
+    return 70
+
+
+def _silence() -> None:
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())

@@ -1,0 +1,106 @@
+"""Reading and writing documents: bounded, and never half written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import tempfile
+
+from lockllm.documents import toml
+from lockllm.documents.lock import Lock
+from lockllm.documents.lock import read as read_lock_text
+from lockllm.errors import LockError, LockllmError, UsageError, WorldError
+from lockllm.facts.observation import Observation
+
+
+def read_bytes(path: str, error: type[LockllmError], mend: str) -> bytes:
+    """The bytes of a regular file, or of standard input for `-`. A file that is missing or no file is `error`; I/O is WorldError."""
+    if path == "-":
+        return sys.stdin.buffer.read(toml.LONGEST + 1)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise error("this is no regular file", where=path, mend="name a file")
+            return file.read(toml.LONGEST + 1)
+    except FileNotFoundError as cause:
+        raise error("there is no such file", where=path, mend=mend) from cause
+    except IsADirectoryError as cause:
+        raise error("this is a directory", where=path, mend="name a file in it") from cause
+    except ValueError as cause:
+        raise error("this is no file name", where=repr(path), mend="name a file") from cause
+    except OSError as cause:
+        raise WorldError(
+            f"the file cannot be read: {_reason(cause)}", where=path, mend="see to its permissions"
+        ) from cause
+
+
+def read_lock(path: str) -> Lock:
+    """The lock in a file."""
+    data = read_bytes(path, LockError, "make one with `lockllm lock`, or name it: lockllm verify PATH")
+    if not data.strip():
+        raise LockError("the file is empty", where=path, mend="make a lock with `lockllm lock`")
+    return read_lock_text(toml.decode(data, path, LockError), path)
+
+
+def read_observation(path: str) -> Observation:
+    """The observation in a file, or on standard input."""
+    from lockllm.documents import observation
+    from lockllm.errors import ObservationError
+
+    data = read_bytes(path, ObservationError, "write one with `lockllm observe -o FILE`")
+    if not data.strip():
+        raise ObservationError("the file is empty", where=path, mend="write one with `lockllm observe -o FILE`")
+    return observation.read(data, path)
+
+
+def write_text(path: str, text: str) -> None:
+    """Write beside the target, flush, rename: what was there stays until the new text is whole. Links are followed."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target) or "."
+    if os.path.exists(target) and not os.path.isfile(target):
+        if stat.S_ISCHR(os.stat(target).st_mode) or stat.S_ISFIFO(os.stat(target).st_mode):
+            _write_stream(path, target, text)
+            return
+        raise UsageError("this is no regular file", where=path, mend="name a file")
+    beside = ""
+    try:
+        mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask()
+        descriptor, beside = tempfile.mkstemp(prefix=f".{os.path.basename(target)[:100]}.", dir=folder)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(beside, mode)
+        os.replace(beside, target)
+        beside = ""
+    except OSError as cause:
+        mend = "free some space" if cause.errno in (28, 122) else "see to the permissions of its directory"
+        raise WorldError(f"the file cannot be written: {_reason(cause)}", where=path, mend=mend) from cause
+    finally:
+        if beside:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+
+
+def _write_stream(path: str, target: str, text: str) -> None:
+    try:
+        with open(target, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as cause:
+        raise WorldError(
+            f"the file cannot be written: {_reason(cause)}", where=path, mend="name another file"
+        ) from cause
+
+
+def _umask() -> int:
+    held = os.umask(0o022)
+    os.umask(held)
+    return held
+
+
+def _reason(cause: OSError) -> str:
+    return (cause.strerror or str(cause)).lower()

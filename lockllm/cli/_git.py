@@ -1,0 +1,88 @@
+"""The two sides of a diff: files, or locks as git holds them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import msgspec
+
+from lockllm.cli import _files
+from lockllm.documents import toml
+from lockllm.documents.lock import Lock, read
+from lockllm.errors import LockError, UsageError
+from lockllm.judge.report import Diff
+
+_EMPTY = ("/dev/null", "nul")
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One lock and how it is called."""
+
+    name: str
+    lock: Lock
+
+
+def sides(given: tuple[str, ...], cwd: str) -> tuple[Side, Side]:
+    """Both sides as the command line names them. Raises UsageError for too many, LockError for what is no lock."""
+    if len(given) == 7 or (len(given) == 9 and given[7]):  # path old-file old-hex old-mode new-file new-hex new-mode
+        return _side(given[1], cwd, given[0]), _side(given[4], cwd, given[0])
+    if len(given) > 2:
+        raise UsageError(
+            f"diff compares two locks, found {len(given)}", where="the command line", mend="lockllm diff BEFORE AFTER"
+        )
+    before = given[0] if given else "HEAD"
+    after = given[1] if len(given) == 2 else "llm.lock"
+    return _side(before, cwd), _side(after, cwd)
+
+
+def with_templates(diff: Diff, before: Side, after: Side) -> Diff:
+    """The diff with both template texts, where the digest cache of texts or a local checkpoint has them."""
+    from lockllm.cli import _texts
+
+    one, other = before.lock.get("chat_template.sha256"), after.lock.get("chat_template.sha256")
+    if not isinstance(one, str) or not isinstance(other, str) or one == other:
+        return diff
+    return msgspec.structs.replace(diff, template_before=_texts.find(one), template_after=_texts.find(other))
+
+
+def _side(text: str, cwd: str, shown: str = "") -> Side:
+    if text in _EMPTY:
+        return Side(shown or text, Lock())
+    if os.path.exists(text):
+        return Side(shown or text, _files.read_lock(text))
+    revision, colon, path = text.partition(":")
+    if not colon:
+        path = "./llm.lock"
+    return Side(text, read(_show(text, revision, path, cwd), text))
+
+
+def _show(text: str, revision: str, path: str, cwd: str) -> str:
+    """The text of a file at a revision; the revision is never taken for an option."""
+    if not revision or revision.startswith("-"):
+        raise UsageError(
+            f"{text!r} is neither a file nor a git revision",
+            where="the command line",
+            mend="lockllm diff HEAD~1 llm.lock",
+        )
+    try:
+        done = subprocess.run(
+            ["git", "-C", cwd, "show", "--end-of-options", f"{revision}:{path}"],
+            capture_output=True, timeout=30, check=False,
+            env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+        )  # fmt: skip
+    except FileNotFoundError as cause:
+        raise UsageError(
+            f"there is no file {text!r}, and git is not installed", where="the command line", mend="name two files"
+        ) from cause
+    except subprocess.TimeoutExpired as cause:
+        raise UsageError("git does not answer within 30 s", where=text, mend="name two files") from cause
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        reason = said[-1].removeprefix("fatal: ") if said else f"git exits with {done.returncode}"
+        raise UsageError(
+            f"{text!r} is neither a file nor a lock that git knows: {reason}",
+            where="the command line",
+            mend="lockllm diff HEAD~1 llm.lock",
+        )
+    return toml.decode(done.stdout, text, LockError)

@@ -1,0 +1,122 @@
+"""Options that several commands share, and what they mean together."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from lockllm.errors import UsageError
+from lockllm.facts import keys, registry
+from lockllm.facts.fact import Path, Stage
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _stack(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def apply(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return apply
+
+
+sources = _stack(
+    click.option("--server", metavar="URL", help="A running server, such as http://127.0.0.1:8000."),
+    click.option("--pid", type=click.IntRange(min=1), metavar="N", help="The process of a running server."),
+    click.option("--python", metavar="PATH", help="The interpreter of the serving environment; it is run once."),
+    click.option("--checkpoint", metavar="PATH", help="The checkpoint, where it cannot be told from the server."),
+    click.option("--log", metavar="FILE", help="The server's start log; `-` is standard input."),
+    click.option(
+        "--gpu", type=click.Choice(["auto", "nvidia", "rocm", "none"]), default="auto", show_default=True,
+        help="What to ask for GPUs; auto asks only where there is a sign of one.",
+    ),
+    click.option("--api-key-env", metavar="NAME", help="The variable that holds the server's API key."),
+    click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header for the server; repeatable."),
+    click.option("--wait", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS", help="Wait for a server that is still loading."),
+    click.option("--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
+                 help="The longest time for all questions to the server."),
+    click.option("--quick", is_flag=True, help="Compare sizes and claimed digests; hash no weights."),
+    click.option("--rehash", is_flag=True, help="Hash again what the digest cache holds."),
+    click.option("--cached", is_flag=True, help="Use the digest cache on network and FUSE file systems too."),
+    click.option("--deep", is_flag=True, help="Look for edited packages too, and ask what only an import can tell."),
+)  # fmt: skip
+"""Where an observation comes from: `observe`, `verify`."""
+
+look = _stack(
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Color the text."),
+    click.option("--full", is_flag=True, help="Print whole digests and values."),
+    click.option("-q", "--quiet", is_flag=True, help="Print nothing where all is well."),
+    click.option("-v", "--verbose", is_flag=True, help="Print what matches too."),
+)
+"""How text looks."""
+
+
+def text_options(color: str, full: bool, quiet: bool, verbose: bool) -> dict[str, Any]:
+    """Options of the text output: colored on a terminal unless NO_COLOR is set; as wide as the terminal, at most 100."""
+    import shutil
+
+    on_terminal = sys.stdout.isatty()
+    colored = color == "always" or (color == "auto" and on_terminal and not os.environ.get("NO_COLOR"))
+    width = min(shutil.get_terminal_size((80, 24)).columns, 100) if on_terminal else 80
+    return {"color": colored, "width": max(width, 40), "full": full, "quiet": quiet, "verbose": verbose}
+
+
+def globs(option: str, texts: Sequence[str], held: Sequence[Path], *, must_hit: bool = True) -> tuple[str, ...]:
+    """Globs of the command line over the held facts. An unquoted file name is taken where it names exactly one fact."""
+    found = []
+    for text in texts:
+        try:
+            glob = keys.Glob(text)
+        except ValueError as cause:
+            raise UsageError(
+                f"{option} {text!r} is no key or glob",
+                where="the command line",
+                mend='write host.* or checkpoint.files."config.json"',
+            ) from cause
+        if any(glob.matches(path) for path in held):
+            found.append(text)
+            continue
+        named = [path for path in held if path[-1] == text or ".".join(path) == text or ".".join(path[-2:]) == text]
+        if len(named) == 1:
+            found.append(keys.dotted(named[0]))
+            continue
+        if must_hit:
+            known = [keys.dotted(path) for path in held]
+            meant = registry.nearest(text, [*known, *registry.GROUP])
+            raise UsageError(
+                f"{option} {text!r} hits no locked fact",
+                where="the command line",
+                mend=f"did you mean {meant}?" if meant else "see the keys in the lock",
+            )
+        found.append(text)
+    return tuple(found)
+
+
+def gate(environ: Mapping[str, str]) -> str:
+    """LOCKLLM_GATE: enforce, warn or off."""
+    word = environ.get("LOCKLLM_GATE", "enforce").strip().lower() or "enforce"
+    if word not in ("enforce", "warn", "off"):
+        raise UsageError(f"LOCKLLM_GATE is {word!r}", where="the environment", mend="set it to enforce, warn or off")
+    return word
+
+
+def stage(word: str | None) -> Stage | None:
+    """The stage of that name."""
+    return Stage(word) if word else None
+
+
+def api_key(name: str | None, environ: Mapping[str, str]) -> str | None:
+    """The key in the variable that `--api-key-env` names."""
+    if name is None:
+        return None
+    key = environ.get(name)
+    if not key:
+        raise UsageError(
+            f"the variable {name} is not set", where="--api-key-env", mend=f"export {name}, or name another variable"
+        )
+    return key

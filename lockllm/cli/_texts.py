@@ -1,0 +1,43 @@
+"""Texts of chat templates by their sha256, kept when they are locked or verified, so that a diff can show what moved."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+
+from lockllm.cli import _files
+
+_LONGEST = 2**20
+
+
+def folder() -> str:
+    """Where the texts lie: below LOCKLLM_CACHE, else the user's cache."""
+    base = os.environ.get("LOCKLLM_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "lockllm"
+    )
+    return os.path.join(base, "templates")
+
+
+def keep(text: str) -> None:
+    """Remember a template's text; a cache that cannot be written is no reason to stop."""
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) > _LONGEST:
+        return
+    with contextlib.suppress(Exception):
+        os.makedirs(folder(), mode=0o700, exist_ok=True)
+        path = os.path.join(folder(), hashlib.sha256(data).hexdigest())
+        if not os.path.exists(path):
+            _files.write_text(path, text)
+
+
+def find(sha256: str) -> str | None:
+    """The text of that digest, if it was kept and still is that text."""
+    if len(sha256) != 64 or not sha256.isalnum():
+        return None
+    try:
+        with open(os.path.join(folder(), sha256), "rb") as file:
+            data = file.read(_LONGEST + 1)
+    except OSError:
+        return None
+    return data.decode("utf-8", "replace") if hashlib.sha256(data).hexdigest() == sha256 else None

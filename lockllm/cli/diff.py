@@ -1,0 +1,42 @@
+"""`lockllm diff`: what moved between two locks, for review."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from lockllm.cli import _git, _options
+from lockllm.judge.diff import diff as compare
+from lockllm.output import DIFF_FORMATS, render_diff
+
+
+@click.command(short_help="Compare two locks for review.", context_settings={"ignore_unknown_options": False})
+@click.argument("sides", nargs=-1, metavar="BEFORE [AFTER]")
+@click.option("--format", "format_", type=click.Choice(DIFF_FORMATS), default="text", help="How to print it.")
+@click.option("--exit-code", is_flag=True, help="Exit 1 where anything moved; else 0 whatever moved.")
+@click.option("--end-of-options", is_flag=True, hidden=True, expose_value=False)
+@_options.look
+@click.pass_context
+def command(
+    ctx: click.Context,
+    sides: tuple[str, ...],
+    format_: str,
+    exit_code: bool,
+    color: str,
+    full: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Compare two locks for review.
+
+    BEFORE and AFTER are files or git revisions: `HEAD~1` (of llm.lock here) or `main:path/llm.lock`. A file that exists wins.
+    AFTER is ./llm.lock where it is left out; both left out: HEAD against ./llm.lock. Called by git as a diff driver with
+    seven arguments, it takes the second and the fifth.
+    """
+    before, after = _git.sides(sides, os.getcwd())
+    result = compare(before.lock, after.lock, names=(before.name, after.name))
+    result = _git.with_templates(result, before, after)
+    text = render_diff(result, format_, **_options.text_options(color, full, quiet, verbose))
+    click.echo(text, nl=False)
+    ctx.exit(1 if exit_code and result.changes else 0)

@@ -1,0 +1,44 @@
+"""`lockllm explain`: what a fact is."""
+
+from __future__ import annotations
+
+import click
+
+from lockllm import engines
+from lockllm.errors import UsageError
+from lockllm.facts import check, keys, registry
+from lockllm.judge.explain import explain
+from lockllm.output.explained import check_text, group_text, text
+
+
+@click.command(short_help="Say what a fact is, what it moves, and where it is set and seen.")
+@click.argument("fact")
+@click.option("--engine", type=click.Choice(engines.NAMES), help="Only this engine's words.")
+def command(fact: str, engine: str | None) -> None:
+    """Say what a fact is, what it moves, and where each engine sets, defaults and shows it.
+
+    FACT is a key such as serve.dtype, a group such as host, or a finding such as check.files_complete.
+    """
+    row = next((row for row in check.CHECKS if row.name in (fact, f"check.{fact}")), None)
+    if row is not None:
+        click.echo(check_text(row), nl=False)
+        return
+    if fact in registry.GROUP:
+        click.echo(group_text(registry.GROUP[fact], registry.ROWS, registry.FAMILIES), nl=False)
+        return
+    try:
+        path = keys.parse(fact)
+    except ValueError as cause:
+        raise UsageError(f"{fact!r} is no key", where="the command line", mend="lockllm explain serve.dtype") from cause
+    found = registry.find(path)
+    if not found.known:
+        meant = registry.nearest(fact, [*(row.key for row in registry.ROWS), *registry.GROUP])
+        raise UsageError(
+            f"there is no fact {fact}",
+            where="the command line",
+            mend=f"did you mean {meant}?" if meant else "see `lockllm explain checkpoint`",
+        )
+    names = (engine,) if engine else engines.available()
+    click.echo(
+        text(explain(found, {name: engines.load(name) for name in names if name in engines.available()})), nl=False
+    )

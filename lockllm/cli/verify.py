@@ -1,0 +1,75 @@
+"""`lockllm verify`: a lock judged against a host."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from lockllm.cli import _files, _options
+from lockllm.judge.verify import best, verify
+from lockllm.output import FORMATS, render_report
+
+
+@click.command(short_help="Check a host against llm.lock.")
+@click.argument("locks", nargs=-1, metavar="[LOCK]...")
+@_options.sources
+@click.option(
+    "--observation", metavar="FILE", help="Judge what `lockllm observe` wrote elsewhere; `-` is standard input."
+)
+@click.option(
+    "--stage", type=click.Choice(["preflight", "live", "all"]), help="What to look at; all where a server is found."
+)
+@click.option("--only", multiple=True, metavar="GLOB", help="Judge these facts alone; repeatable.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Leave these facts out; repeatable.")
+@click.option("--allow-unknown", multiple=True, metavar="GLOB", help="Facts that this host can never show; repeatable.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="How to print the report.")
+@_options.look
+@click.pass_context
+def command(
+    ctx: click.Context, locks: tuple[str, ...], observation: str | None, stage: str | None, only: tuple[str, ...],
+    skip: tuple[str, ...], allow_unknown: tuple[str, ...], format_: str, color: str, full: bool, quiet: bool, verbose: bool,
+    **sources: Any,
+) -> None:  # fmt: skip
+    """Check a host against llm.lock, or against each LOCK: one that passes whole is enough.
+
+    Reports every difference: expected, found, where it was seen, what it does to the output, how to mend it. What cannot be
+    seen is unknown, never ok. Exit codes: 0 all matches; 1 something differs; 3 nothing differs, but something due could not
+    be seen. LOCKLLM_GATE=warn or off prints the report and exits 0.
+    """
+    names = locks or ("llm.lock",)
+    read = [_files.read_lock(name) for name in names]
+    held = [path for lock in read for path in (*lock.values, *lock.absent)]
+    held_checks = [("check", "x")]
+    narrowed = {
+        "only": _options.globs("--only", only, held + held_checks),
+        "skip": _options.globs("--skip", skip, held, must_hit=False),
+        "allow_unknown": _options.globs("--allow-unknown", allow_unknown, held, must_hit=False),
+    }
+    gate = _options.gate(os.environ)
+    if observation is not None:
+        seen, subject = _files.read_observation(observation), f"the observation {observation}"
+    else:
+        from lockllm.cli import _observing
+
+        seen, subject = _observing.observe(read[0], stage, sources, skip=narrowed["skip"], only=narrowed["only"])
+    report = best([
+        verify(lock, seen, name=name, stage=_options.stage(stage), gate=gate, subject=subject, **narrowed)
+        for name, lock in zip(names, read, strict=True)
+    ])  # fmt: skip
+    text = render_report(report, format_, **_options.text_options(color, full, quiet, verbose))
+    click.echo(text, nl=False)
+    if report.exit_code:
+        _termination_log(text if format_ == "text" else "")
+    for warning in report.warnings if format_ not in ("text",) else ():
+        click.echo(f"lockllm: warning: {warning}", err=True)
+    sys.stdout.flush()
+    ctx.exit(report.exit_code)
+
+
+def _termination_log(text: str) -> None:
+    from lockllm.cli._refusal import termination_log
+
+    termination_log(text)

@@ -1,0 +1,153 @@
+"""What moved between two locks, each change once, with what it follows from and a verdict over all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from lockllm.documents.lock import Lock
+from lockllm.facts import keys, registry
+from lockllm.facts.checkpoint import FILES
+from lockllm.facts.fact import Fact, Kind, Path, Policy
+from lockllm.facts.observation import ABSENT
+from lockllm.facts.types import ANY
+from lockllm.judge.report import Change, Diff
+
+VERDICTS = {
+    "nothing": "nothing that moves output",
+    "noise": "last bits: near ties may flip",
+    "step": "behavior: output moves consistently",
+    "failure": "will not start, or will not fit",
+}
+"""Verdict of a diff -> in words, weakest first."""
+_KINDS = {Kind.IDENTITY: "nothing", Kind.NOISE: "noise", Kind.STEP: "step", Kind.FAILURE: "failure"}
+_ENGINE = ("engine", "version")
+_RESOLVED = ("default", "rule")
+_MISSING = object()
+
+
+def diff(before: Lock, after: Lock, *, names: tuple[str, str] = ("before", "after")) -> Diff:
+    """Walk both locks in registry order. `diff(a, a)` is empty; `diff(b, a)` is `diff(a, b)` turned round."""
+    one, other = _held(before), _held(after)
+    changes = [
+        change
+        for path in sorted({*one, *other}, key=registry.position)
+        if (change := _change(path, one.get(path, _MISSING), other.get(path, _MISSING))) is not None
+    ]
+    changes = _because(_moves(changes), before, after)
+    changes += _settings(before, after)
+    return Diff(
+        before=names[0], after=names[1], verdict=_verdict(changes), changes=tuple(changes),
+        warnings=(*before.warnings, *after.warnings),
+    )  # fmt: skip
+
+
+def stale(held: Lock, fresh: Lock) -> list[str]:
+    """The keys that a lock does not hold as the spec resolves them now: what `lock --check` names."""
+    return [change.fact.key for change in diff(held, fresh).changes]
+
+
+def _held(lock: Lock) -> dict[Path, Any]:
+    return {**dict.fromkeys(lock.absent, ABSENT), **lock.values}
+
+
+def _change(path: Path, before: Any, after: Any) -> Change | None:
+    fact = registry.find(path)
+    if before is not _MISSING and after is not _MISSING and registry.same(fact, before, after):
+        return None
+    if before in (_MISSING, ABSENT) and after in (_MISSING, ABSENT):
+        return None  # looked for or not: neither lock holds a value
+    gone, came = after in (_MISSING, ABSENT), before in (_MISSING, ABSENT)
+    return Change(
+        fact=fact, before=None if came else registry.dump(fact, before), after=None if gone else registry.dump(fact, after),
+        change="removed" if gone else "added" if came else "changed", kind=fact.kind, effect=fact.effect,
+    )  # fmt: skip
+
+
+def _moves(changes: list[Change]) -> list[Change]:
+    """A file that left under one name and came back under another with the same digest has moved."""
+    files = [change for change in changes if FILES.holds(change.fact.path)]
+    left = {change.before["sha256"]: change for change in files if change.change == "removed"}
+    moved: dict[Path, Change] = {}
+    gone: set[Path] = set()
+    for change in files:
+        former = left.pop(change.after["sha256"], None) if change.change == "added" else None
+        if former is not None:
+            gone.add(former.fact.path)
+            moved[change.fact.path] = msgspec.structs.replace(
+                change,
+                change="moved",
+                before=former.before,
+                moved_from=former.fact.key,
+                effect="the file has another name",
+            )
+    return [moved.get(change.fact.path, change) for change in changes if change.fact.path not in gone]
+
+
+def _because(changes: list[Change], before: Lock, after: Lock) -> list[Change]:
+    changed = {change.fact.path: change for change in changes}
+    direct: dict[Path, Path] = {}
+    for path in changed:
+        cause = _cause(path, changed, before, after)
+        if cause is not None:
+            direct[path] = cause
+    explained = []
+    for change in changes:
+        root, seen = change.fact.path, {change.fact.path}
+        while root in direct and direct[root] not in seen:
+            root = direct[root]
+            seen.add(root)
+        because = keys.dotted(root) if root != change.fact.path else None
+        explained.append(msgspec.structs.replace(change, because=because))
+    return explained
+
+
+def _cause(path: Path, changed: Mapping[Path, Change], before: Lock, after: Lock) -> Path | None:
+    fact = changed[path].fact
+    via = after.via.get(path) or before.via.get(path) or ""
+    for key in fact.follows_from:
+        base = keys.parse(key)
+        hit = [other for other in changed if other[: len(base)] == base and other != path]
+        if hit:
+            return next((other for other in hit if other[-1] in via), hit[0])
+    if via == fact_spec(after):
+        return None
+    for text in fact.causes:
+        glob = keys.Glob(text)
+        hit = [other for other in changed if other != path and glob.matches(other)]
+        if hit:
+            return next((other for other in hit if other[-1] in via), hit[0])
+    return _ENGINE if via in _RESOLVED and _ENGINE in changed and path != _ENGINE else None
+
+
+def fact_spec(lock: Lock) -> str:
+    """How a `# via` names the spec."""
+    return lock.spec.rsplit("/", 1)[-1]
+
+
+def _settings(before: Lock, after: Lock) -> list[Change]:
+    """Changes of how differences are judged: a weakened policy must not pass a review unseen."""
+    sides = [
+        {
+            **{("policy", glob): policy.value for glob, policy in lock.policy.items() if policy is not Policy.EXACT},
+            **{("requires", keys.dotted(path)): text for path, text in lock.requires.items()},
+            **{("waive", each.fact, str(each.found)): each.until or "for good" for each in lock.waive},
+        }
+        for lock in (before, after)
+    ]
+    changes = []
+    for path in sorted({*sides[0], *sides[1]}):
+        old, new = sides[0].get(path), sides[1].get(path)
+        if old != new:
+            row: Fact[Any] = Fact(path, ANY, Kind.IDENTITY, "differences are judged otherwise", "", known=False)
+            word = "added" if old is None else "removed" if new is None else "changed"
+            changes.append(Change(fact=row, before=old, after=new, change=word, kind=row.kind, effect=row.effect))
+    return changes
+
+
+def _verdict(changes: list[Change]) -> str:
+    order = list(VERDICTS)
+    kinds = [_KINDS[change.kind] if change.change != "moved" else "nothing" for change in changes]
+    return max(kinds, key=order.index, default="nothing")

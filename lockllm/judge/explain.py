@@ -1,0 +1,65 @@
+"""What a fact is, in the registry's words and each engine's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lockllm.engines import Engine
+from lockllm.facts.fact import Fact, Kind, Policy, Stage
+
+KINDS = {
+    Kind.STEP: "step change: behavior moves consistently",
+    Kind.NOISE: "noise: last bits, near ties flip",
+    Kind.FAILURE: "failure: will not start, or will not fit",
+    Kind.IDENTITY: "identity: says who, moves nothing by itself",
+}
+"""A kind in words."""
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact for people: label and text, then one such list for each engine that has a word on it."""
+
+    key: str
+    about: str
+    lines: tuple[tuple[str, str], ...]
+    engines: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
+def explain(fact: Fact[Any], engines: dict[str, Engine]) -> Explanation:
+    """The registry's row and what the engines say of it."""
+    lines = [
+        ("value", fact.type.name),
+        ("moves", fact.effect),
+        ("kind", KINDS[fact.kind]),
+        ("policy", _policy(fact)),
+        ("mend", fact.mend),
+    ]
+    if fact.follows_from:
+        lines.append(("follows from", ", ".join(fact.follows_from)))
+    if fact.stale_with:
+        lines.append(("kept until", f"{', '.join(fact.stale_with)} moves"))
+    lines.append(
+        ("seen", "by a running server alone" if fact.due is Stage.LIVE else "before a server runs, and while it runs")
+    )
+    if fact.on_request:
+        lines.append(("locked", "only where llm.toml names it, or `lock --pin` takes it from an observation"))
+    if not fact.verified:
+        lines.append(("verified", "never: it is recorded and diffed"))
+    words = ("set_by", "default", "seen_at", "unknown")
+    told = []
+    for name, engine in engines.items():
+        where = engine.where(fact)
+        if where:
+            told.append((name, tuple((word.replace("_", " "), where[word]) for word in words if where.get(word))))
+    return Explanation(key=fact.key, about=fact.about, lines=tuple(lines), engines=tuple(told))
+
+
+def _policy(fact: Fact[Any]) -> str:
+    text = fact.policy.value
+    if fact.policy is Policy.REPORT:
+        text += ": shown, never a reason to refuse, because it moves with harmless changes"
+    if fact.type.compatible is not None:
+        text += f"; `compatible` tolerates {fact.type.why_compatible}"
+    return text
