@@ -17,7 +17,7 @@ _HUMAN_INSIDE = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b")
 _TEXT_INSIDE = re.compile(r'("(?:[^"\\]|\\.)*")')
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_UNRESOLVED = re.compile(r"\$[A-Za-z_({]|\{\{|<[A-Za-z_ -]+>|%\(")
+_UNRESOLVED = re.compile(r"\$[A-Za-z_({0-9@*]|\{\{|<[A-Za-z_ -]+>|%\(")
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 _TOKEN_COUNTS = re.compile(
     r"tokens|tokeniz|token_(?:id|count|size|len|budget|limit|threshold|str|interval|shard)"
