@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -189,15 +190,16 @@ def listeners(port: int, proc: Path = PROC) -> tuple[int, ...] | None:
     return tuple(found) or None
 
 
-def ports(pid: int, proc: Path = PROC) -> tuple[int, ...]:
-    """The TCP ports that a process listens on."""
+def listens(pid: int, proc: Path = PROC) -> tuple[tuple[str, int], ...]:
+    """The addresses and TCP ports that a process listens on."""
     try:
         with os.scandir(proc / str(pid) / "fd") as entries:
             links = {_link(Path(entry.path)) for entry in entries}
     except OSError:
         return ()
     inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
-    return tuple(sorted({row[1] for row in _rows(proc / str(pid) / "net") if row[2] in inodes}))
+    rows = _rows(proc / str(pid) / "net")
+    return tuple(sorted({(_address(row[0]), row[1]) for row in rows if row[2] in inodes}, key=lambda each: each[1]))
 
 
 def mapped(pid: int, proc: Path = PROC) -> tuple[Mapped, ...]:
@@ -255,6 +257,17 @@ def _rows(folder: Path) -> list[tuple[str, int, str]]:
                 address, _, port = fields[1].rpartition(":")
                 found.append((address, int(port, 16), fields[9]))
     return found
+
+
+def _address(text: str) -> str:
+    """An address of /proc/net: words of four bytes in this machine's own order."""
+    import ipaddress
+
+    raw = bytes.fromhex(text)
+    if sys.byteorder == "little":
+        raw = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
+    address = ipaddress.ip_address(raw)
+    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 def _status(folder: Path) -> dict[str, str]:

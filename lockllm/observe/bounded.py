@@ -1,0 +1,53 @@
+"""Calls into a driver that may never come back: each has its time, and after one that hangs there is no other."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class Hung(Exception):
+    """A call did not come back in time."""
+
+
+class Caller:
+    """One thread that makes all calls, so that a driver that hangs takes down nothing but itself."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.hung: str = ""
+        self._todo: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]] | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def __call__(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The function's answer, or what it raised. Hung: it did not come back."""
+        if self.hung:
+            raise Hung(self.hung)
+        self._todo.put((function, args))
+        try:
+            good, value = self._done.get(timeout=self.seconds)
+        except queue.Empty:
+            name = getattr(function, "__name__", "a call")
+            self.hung = f"{name} did not answer within {self.seconds:g} s"
+            raise Hung(self.hung) from None
+        if not good:
+            raise value
+        return value
+
+    def close(self) -> None:
+        """Let the thread end, where it still can."""
+        if not self.hung:
+            self._todo.put(None)
+            self._thread.join(self.seconds)
+
+    def _work(self) -> None:
+        while (task := self._todo.get()) is not None:
+            function, args = task
+            try:
+                self._done.put((True, function(*args)))
+            except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread
+                self._done.put((False, error))

@@ -1,0 +1,84 @@
+"""What one look at a host is asked for: the sources, and what the lock or spec names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from lockllm.documents.lock import Lock
+from lockllm.facts.fact import Path, Stage
+
+Progress = Callable[[int, int], None]
+"""Called with bytes hashed and bytes in all, from any thread."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that decides what `observe` looks at."""
+
+    stage: Stage | None = None  # None: all where a server is found, else preflight
+    # what is looked for
+    engine: str | None = None  # the locked engine: which process counts, which rules apply
+    engine_version: str | None = None  # used for rules only where the host does not tell one
+    packages: frozenset[str] = frozenset()  # besides those that the engine names
+    env: frozenset[str] = frozenset()  # variables besides those that the engine names
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    gpus: int | None = None  # GPUs that the locked server uses
+    repo: str | None = None
+    revision: str | None = None
+    commit: str | None = None
+    path: str | None = None  # the checkpoint as the spec names it
+    # sources
+    server: str | None = None
+    pid: int | None = None
+    python: str | None = None
+    checkpoint: str | None = None
+    log: str | None = None  # a path, or `-`
+    gpu: str = "auto"  # auto, nvidia, rocm, none
+    api_key: str | None = None  # already read from the variable that `--api-key-env` names
+    headers: tuple[str, ...] = ()
+    wait: float = 0.0
+    timeout: float = 10.0  # for everything that is asked of one server
+    command: tuple[str, ...] = ()  # the planned server
+    environ: Mapping[str, str] = {}  # its environment; of ourselves where there is none
+    cwd: str = "/"
+    # depth
+    quick: bool = False
+    rehash: bool = False
+    deep: bool = False
+    cache: str = "auto"  # of digests: auto, any, off
+    blake3: bool = False
+    progress: Progress | None = None
+
+    def of_lock(self, lock: Lock) -> Request:
+        """This request, looking for what a lock names."""
+        named = {*lock.values, *lock.absent}
+
+        def text(key: str) -> str | None:
+            value: Any = lock.get(key)
+            return value if isinstance(value, str) else None
+
+        count: Any = lock.get("host.gpu_count")
+        return msgspec.structs.replace(
+            self,
+            engine=self.engine or text("engine.name"),
+            engine_version=self.engine_version or text("engine.version"),
+            packages=self.packages | members(named, ("packages",)),
+            env=self.env | members(named, ("env",)),
+            include=self.include or lock.include,
+            exclude=self.exclude or lock.exclude,
+            gpus=self.gpus if self.gpus is not None else count if isinstance(count, int) else None,
+            repo=self.repo or text("checkpoint.repo"),
+            revision=self.revision or text("checkpoint.revision"),
+            commit=self.commit or text("checkpoint.commit"),
+            blake3=self.blake3 or any(path[:2] == ("checkpoint", "blake3") for path in named),
+        )
+
+
+def members(paths: set[Path], family: Path) -> frozenset[str]:
+    """The names of a family's members among some paths."""
+    return frozenset(
+        path[len(family)] for path in paths if len(path) == len(family) + 1 and path[: len(family)] == family
+    )
