@@ -8,9 +8,11 @@ import msgspec
 
 from lockllm.facts.fact import Kind, Path
 from lockllm.facts.keys import dotted
+from lockllm.judge.diff import VERDICTS
 from lockllm.judge.report import Change, Diff
 from lockllm.output.escape import readable, visible
 from lockllm.output.layout import Page
+from lockllm.output.order import circular
 from lockllm.output.template_diff import template_diff
 from lockllm.output.values import show, show_pair
 
@@ -22,6 +24,7 @@ KINDS = {
 }
 """What moves, in words."""
 
+_TEMPLATE = ("chat_template", "sha256")
 _MARKS = {"+": "in", "-": "out", "@": "quiet"}
 
 
@@ -48,18 +51,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 def blocks(diff: Diff) -> list[Block]:
     """All changes, each once: the chat template first, then the engine, then in the order of the lock."""
     causes, below = _tree(diff.changes)
-    found: list[Block] = []
-    for group in _neighbours(causes, below):
-        first = group[0]
-        found.append(
-            Block(
-                title=first.fact.key if len(group) == 1 else dotted(first.fact.path[:-1]),
-                changes=tuple(group),
-                following=tuple(_following(first.fact.key, below, 0)) if len(group) == 1 else (),
-                template=_template(diff, first) if len(group) == 1 else (),
-            )
-        )
-    return sorted(found, key=lambda block: _rank(block.changes[0].fact.path))
+    found = [_block_of(diff, group, below) for group in _neighbours(causes, below)]
+    return sorted(found, key=_rank)
 
 
 def followed(block: Block) -> str:
@@ -89,25 +82,26 @@ def sentence(change: Change, *, full: bool = False, limit: int = 36) -> str:
     return f"removed, was {before}" if not after else f"{before} -> {after}"
 
 
-def circular(key: str, because: dict[str, str | None]) -> bool:
-    """Whether a key is, through what it follows from, its own cause."""
-    seen = {key}
-    at = because.get(key)
-    while at is not None and at not in seen:
-        seen.add(at)
-        at = because.get(at)
-    return at == key
+def tally(diff: Diff) -> str:
+    """`14 changes from 4 causes`."""
+    count = len(diff.changes)
+    causes = len(_tree(diff.changes)[0])
+    words = "nothing differs" if not count else "1 change" if count == 1 else f"{count} changes"
+    if causes == count:
+        return words
+    return words + (" from 1 cause" if causes == 1 else f" from {causes} causes")
+
+
+def verdict(diff: Diff) -> str:
+    """The verdict in words."""
+    words = VERDICTS.get(diff.verdict, diff.verdict)
+    return words if diff.verdict in ("nothing", words) else f"{diff.verdict} - {words}"
 
 
 def text(diff: Diff, page: Page, *, full: bool, quiet: bool) -> str:
     """The diff as text; the last line is the verdict."""
     found = blocks(diff)
-    count = len(diff.changes)
-    words = "nothing differs" if not count else "1 change" if count == 1 else f"{count} changes"
-    causes = sum(len(block.changes) for block in found)
-    if causes != count:
-        words += ", from 1 cause" if causes == 1 else f", from {causes} causes"
-    page.line(f"{visible(diff.before)} -> {visible(diff.after)}: {words}", style="strong")
+    page.line(f"{visible(diff.before)} -> {visible(diff.after)}: {tally(diff)}", style="strong")
     if not quiet:
         for block in found:
             page.blank()
@@ -115,7 +109,7 @@ def text(diff: Diff, page: Page, *, full: bool, quiet: bool) -> str:
     page.blank()
     for warning in diff.warnings:
         page.field("warning", visible(warning))
-    page.field("verdict", visible(diff.verdict), style="strong")
+    page.field("verdict", visible(verdict(diff)), style="strong")
     return page.text()
 
 
@@ -137,7 +131,7 @@ def _block(page: Page, block: Block, full: bool) -> None:
                 page.field(label, value, indent=4)
     page.line(visible(block.effect), indent=4, hang=2)
     for mark, line in block.template:
-        page.raw(f"{mark} {readable(line)}", indent=6, style=_MARKS.get(mark, ""))
+        page.raw(line if mark == "@" else f"{mark} {readable(line)}", indent=6, style=_MARKS.get(mark, ""))
     if block.following:
         page.line(followed(block), indent=4, style="quiet")
         for depth, part in _runs(block.following):
@@ -188,11 +182,20 @@ def _neighbours(causes: Sequence[Change], below: dict[str, list[Change]]) -> lis
     return [part for group in groups for part in ([group] if len(group) > 2 else [[each] for each in group])]
 
 
-def _template(diff: Diff, change: Change) -> tuple[tuple[str, str], ...]:
-    if change.fact.path != ("chat_template", "sha256") or diff.template_before is None or diff.template_after is None:
-        return ()
-    return tuple(template_diff(diff.template_before, diff.template_after))
+def _block_of(diff: Diff, group: list[Change], below: dict[str, list[Change]]) -> Block:
+    first = group[0]
+    if len(group) > 1:
+        return Block(title=dotted(first.fact.path[:-1]), changes=tuple(group))
+    following = tuple(_following(first.fact.key, below, 0))
+    has_template = any(each.fact.path == _TEMPLATE for each in (first, *(change for _, change in following)))
+    lines: list[tuple[str, str]] = []
+    if has_template and diff.template_before is not None and diff.template_after is not None:
+        lines = template_diff(diff.template_before, diff.template_after)
+    return Block(title=first.fact.key, changes=(first,), following=following, template=tuple(lines))
 
 
-def _rank(path: Path) -> int:
-    return 0 if path[0] == "chat_template" else 1 if path == ("engine", "version") else 2
+def _rank(block: Block) -> int:
+    path = block.changes[0].fact.path
+    if block.template or path[0] == "chat_template":
+        return 0
+    return 1 if path == ("engine", "version") else 2

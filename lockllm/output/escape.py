@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _SAFE = re.compile(r"[ -\[\]-~]*\Z")
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 # What CI systems obey when they meet it anywhere in a log: `##[error]`, `##vso[task...]`, `##teamcity[...]`.
 _MARKER = re.compile(r"#(?=#[A-Za-z]*\[)")
-_PROSE = re.compile(r"[^A-Za-z0-9 ,.;()%+=/'\"-]")
-_SPAN = re.compile(r"[A-Za-z0-9_./,:+=()\"'@~-](?:[A-Za-z0-9_./ ,:+=()\"'@~-]*[A-Za-z0-9_./,:+=()\"'@~-])?\Z")
+_PROSE = re.compile(r":(?=\S)|[^A-Za-z0-9 ,.:;()%+=/'\"-]")
+_SPAN = re.compile(r"(?! )[^`|<>&\\]+(?<! )\Z")
 _XML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
 
 
@@ -57,6 +58,14 @@ def code(text: str) -> str:
     if _SPAN.match(text):
         return f"`{text}`"
     return "<code>" + re.sub(r"[^A-Za-z0-9 ]", lambda found: f"&#{ord(found.group())};", text) + "</code>"
+
+
+def fenced(lines: Iterable[str], language: str) -> list[str]:
+    """A code block of foreign lines; its fence is longer than any that they hold."""
+    inside = [_MARKER.sub("#\u200b", readable(line)) for line in lines]
+    longest = max((len(run) for line in inside for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [fence + language, *inside, fence]
 
 
 def command_data(text: str) -> str:

@@ -11,22 +11,22 @@ _END_OF_TAG = re.compile(r"(?<=[%}]\})")
 
 
 def template_diff(before: str, after: str, *, limit: int = 120) -> list[tuple[str, str]]:
-    """The lines of a unified diff as (mark, text): mark is `+`, `-`, ` ` or `@`; the text is foreign and not escaped.
+    """The lines of a unified diff as (mark, text): mark is `+`, `-`, ` ` or `@` (ours); texts are foreign, not escaped.
 
     A template in one long line is broken after its tags. Past `limit` lines the last one says how many are left out.
     """
     if len(before) + len(after) > _MOST_TEXT:
-        return [("@", f"the texts are too long to compare here ({len(before)} and {len(after)} characters)")]
+        return [("@", f"@@ the texts are too long to compare here ({len(before)} and {len(after)} characters)")]
     one, other = _lines(before), _lines(after)
     if len(one) + len(other) > _MOST_LINES:
-        return [("@", f"the texts are too long to compare here ({len(one)} and {len(other)} lines)")]
+        return [("@", f"@@ the texts are too long to compare here ({len(one)} and {len(other)} lines)")]
     from difflib import unified_diff
 
     found = [
-        ("@", line.strip("@ ")) if line.startswith("@@") else (line[0], _tail_seen(line[1:]))
+        ("@", line) if line.startswith("@@") else (line[0], _tail_seen(line[1:]))
         for line in list(unified_diff(one, other, n=2, lineterm=""))[2:]
     ]
-    return found if len(found) <= limit else [*found[:limit], ("@", f"{len(found) - limit} more lines")]
+    return found if len(found) <= limit else [*found[:limit], ("@", f"@@ {len(found) - limit} more lines")]
 
 
 def _lines(text: str) -> list[str]:

@@ -10,14 +10,14 @@ from lockllm.facts.observation import Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import dump
 from lockllm.judge.report import Diff, Report, Result, Status
 from lockllm.output import changes, inspected
-from lockllm.output.changes import KINDS, circular
+from lockllm.output.changes import KINDS
 from lockllm.output.escape import visible
 from lockllm.output.layout import Page, columns
+from lockllm.output.order import pinned, split, tally
 from lockllm.output.values import show, show_pair
 
 _STYLE = {"match": "good", "mismatch": "bad", "unknown": "unsure"}
 _EVIDENCE = {"cached": "digest from the cache", "claimed": "digest claimed, not computed"}
-_SETTLED = (Status.ALLOWED, Status.WAIVED, Status.IGNORED)
 
 
 def report(
@@ -77,14 +77,7 @@ class _Writer:
         self.differing = [each for each in report.results if each.status is Status.MISMATCH]
         self.unseen = [each for each in report.results if each.status is Status.UNKNOWN]
         self.failed = [check for check in report.checks if check.status is CheckStatus.FAIL]
-        keys = {each.fact.key for each in self.differing}
-        because = {each.fact.key: each.because for each in self.differing}
-        self.causes = [each for each in self.differing if each.because not in keys or circular(each.fact.key, because)]
-        self.followers: dict[str, list[Result]] = {}
-        tops = set(map(id, self.causes))
-        for each in self.differing:
-            if id(each) not in tops and each.because is not None:
-                self.followers.setdefault(each.because, []).append(each)
+        self.causes, self.followers = split(self.differing)
 
     def verdict(self) -> None:
         """What was judged, against what, and how it ended."""
@@ -95,7 +88,7 @@ class _Writer:
         indent = len(word) + 2
         where = [visible(part) for part in (report.engine, report.host and f"on {report.host}") if part]
         stage = f"(stage {report.stage.value}):" if where else f"stage {report.stage.value}:"
-        page.line(" ".join([*where, stage, self._tally()]), indent=indent)
+        page.line(" ".join([*where, stage, tally(report)]), indent=indent)
         if not self.differing and report.status == "unknown" and not any(each.blocking for each in self.unseen):
             page.line(self._nothing_checked(), indent=indent)
         blocks = _blocks([each for each in self.causes if each.blocking], self.followers)
@@ -161,36 +154,13 @@ class _Writer:
         """How much is pinned, how much is not, and whether the gate was open."""
         report = self.report
         unpinned = report.counts.get("unpinned", len(report.unpinned))
-        extra = sum(1 for each in report.results if each.expected is None and each.status is Status.MISMATCH)
-        pinned = report.counts.get("pinned", len(report.results) - extra)
-        text = f"{_facts(pinned)} pinned, {unpinned} not"
+        text = f"{_facts(pinned(report))} pinned, {unpinned} not"
         if report.gate != "enforce":
             effect = "nothing would be refused" if report.status == "match" else "nothing is refused"
             text += f"; the gate is {visible(report.gate)}: {effect}"
         else:
             text += f"; exit {report.exit_code}"
         self.page.raw(text, style="" if report.gate == "enforce" else "unsure")
-
-    def _tally(self) -> str:
-        counted: list[str] = []
-        blocking = [each for each in self.differing if each.blocking]
-        if blocking:
-            causes = sum(1 for each in self.causes if each.blocking)
-            counted.append(f"{len(blocking)} {'differs' if len(blocking) == 1 else 'differ'}")
-            if causes < len(blocking):
-                counted[0] += " from 1 cause" if causes == 1 else f" from {causes} causes"
-        told = len(self.differing) - len(blocking)
-        settled = sum(1 for each in self.report.results if each.status in _SETTLED)
-        matching = sum(1 for each in self.report.results if each.status is Status.MATCH)
-        for count, word in (
-            (told, "only told"),
-            (len(self.unseen), "not seen"),
-            (len(self.failed), "finding" if len(self.failed) == 1 else "findings"),
-            (settled, "tolerated"),
-        ):
-            if count:
-                counted.append(f"{count} {word}")
-        return ", ".join([*counted, f"{matching} match" if matching != 1 else "1 matches"])
 
     def _nothing_checked(self) -> str:
         results = self.report.results

@@ -75,7 +75,8 @@ def _text(text: str, full: bool) -> str:
 def _table(value: dict[Any, Any], full: bool) -> str:
     if _is_file(value):
         digest = _spell(value["sha256"], full)
-        return f"{digest} ({value['size']} bytes)" if "size" in value else digest
+        unit = "byte" if value.get("size") == 1 else "bytes"
+        return f"{digest} ({value['size']} {unit})" if "size" in value else digest
     return "{" + ", ".join(f"{visible(str(key))} = {_spell(each, full)}" for key, each in value.items()) + "}"
 
 

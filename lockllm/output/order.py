@@ -1,0 +1,77 @@
+"""What several formats say of a report alike: causes before what follows from them, counts in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lockllm.facts.observation import CheckStatus
+from lockllm.judge.report import Report, Result, Status
+
+SETTLED = (Status.ALLOWED, Status.WAIVED, Status.IGNORED)
+"""Differs, and somebody decided to live with it."""
+
+
+def circular(key: str, because: Mapping[str, str | None]) -> bool:
+    """Whether a key is, through what it follows from, its own cause."""
+    seen = {key}
+    at = because.get(key)
+    while at is not None and at not in seen:
+        seen.add(at)
+        at = because.get(at)
+    return at == key
+
+
+def split(differing: Sequence[Result]) -> tuple[list[Result], dict[str, list[Result]]]:
+    """Causes, and what follows from each key."""
+    because = {each.fact.key: each.because for each in differing}
+    causes: list[Result] = []
+    followers: dict[str, list[Result]] = {}
+    for each in differing:
+        if each.because is None or each.because not in because or circular(each.fact.key, because):
+            causes.append(each)
+        else:
+            followers.setdefault(each.because, []).append(each)
+    return causes, followers
+
+
+def causes_first(differing: Sequence[Result]) -> list[tuple[int, Result]]:
+    """Every result once, with its depth below its cause."""
+    causes, followers = split(differing)
+
+    def below(result: Result, depth: int) -> list[tuple[int, Result]]:
+        found = [(depth, result)]
+        for each in followers.get(result.fact.key, ()):
+            found += below(each, depth + 1)
+        return found
+
+    return [each for cause in causes for each in below(cause, 0)]
+
+
+def pinned(report: Report) -> int:
+    """How many facts the lock holds: an extra file or flag of the host is none of them."""
+    extra = sum(1 for each in report.results if each.expected is None and each.status is Status.MISMATCH)
+    return report.counts.get("pinned", len(report.results) - extra)
+
+
+def tally(report: Report) -> str:
+    """`3 differ from 1 cause, 2 not seen, 41 match`."""
+    blocking = [each for each in report.results if each.status is Status.MISMATCH and each.blocking]
+    told = sum(1 for each in report.results if each.status is Status.MISMATCH and not each.blocking)
+    causes, _ = split([each for each in report.results if each.status is Status.MISMATCH])
+    ahead = sum(1 for each in causes if each.blocking)
+    counted = []
+    if blocking:
+        counted.append(f"{len(blocking)} {'differs' if len(blocking) == 1 else 'differ'}")
+        if ahead < len(blocking):
+            counted[0] += " from 1 cause" if ahead == 1 else f" from {ahead} causes"
+    failed = sum(1 for check in report.checks if check.status is CheckStatus.FAIL)
+    matching = sum(1 for each in report.results if each.status is Status.MATCH)
+    for count, words in (
+        (told, "only told"),
+        (sum(1 for each in report.results if each.status is Status.UNKNOWN), "not seen"),
+        (failed, "finding" if failed == 1 else "findings"),
+        (sum(1 for each in report.results if each.status in SETTLED), "tolerated"),
+    ):
+        if count:
+            counted.append(f"{count} {words}")
+    return ", ".join([*counted, "1 matches" if matching == 1 else f"{matching} match"])
