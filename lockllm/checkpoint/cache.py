@@ -1,0 +1,192 @@
+"""Digests that were computed earlier, kept in a private folder, and believed only while nothing about a file has moved."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from lockllm.checkpoint import bounded, links
+from lockllm.checkpoint.hashing import Digest, Stamp
+
+_VERSION = 1
+_LONGEST = 64 * 2**20
+_FRESH_NS = 2_000_000_000
+"""A file modified this shortly before it was hashed may be modified again under the same time: two seconds, FAT's clock."""
+_LOCAL = frozenset({
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "ramfs", "rootfs", "overlay", "squashfs", "erofs", "bcachefs",
+    "jfs", "reiserfs", "apfs", "hfs", "ufs", "iso9660", "udf", "vfat", "exfat",
+})  # fmt: skip
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+_BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """One digest that was computed earlier."""
+
+    stamp: Stamp
+    filesystem: str
+    sha256: str
+    git: str | None = None
+    blake3: str | None = None
+    at: str = ""  # when, RFC 3339
+
+
+class Cache(msgspec.Struct, kw_only=True):
+    """The digests kept for one checkpoint. `file` is None where nothing may be kept; `reason` says why."""
+
+    file: str | None
+    reason: str = ""
+    kept: dict[str, Kept]
+    boot: str = ""
+
+
+def folder(environ: Mapping[str, str], home: str) -> str:
+    """Where digests are kept: `LOCKLLM_CACHE`, else below `XDG_CACHE_HOME`, else below the home directory."""
+    given = environ.get("LOCKLLM_CACHE")
+    return given or os.path.join(environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "lockllm")
+
+
+def opened(root: str, where: str, *, everywhere: bool, read: bool = True) -> Cache:
+    """The cache of one checkpoint. On network and FUSE file systems only if `everywhere`. Whatever is wrong with it, it is empty."""
+    kind = filesystem(root)
+    if not everywhere and kind not in _LOCAL:
+        return Cache(file=None, reason=f"the checkpoint lies on {kind or 'a file system of unknown kind'}", kept={})
+    if links.inside(os.path.realpath(where), root):
+        return Cache(file=None, reason="the cache folder lies in the checkpoint", kept={})
+    problem = _private(where)
+    if problem:
+        return Cache(file=None, reason=f"{where} {problem}", kept={})
+    file = os.path.join(where, hashlib.sha256(os.fsencode(root), usedforsecurity=False).hexdigest()[:32] + ".json")
+    boot = _boot()
+    return Cache(file=file, kept=_read(file, boot) if read else {}, boot=boot)
+
+
+def look_up(cache: Cache, name: str, path: str) -> tuple[Kept | None, Stamp | None]:
+    """The kept digest of a file, if everything that a file system says of it is as it was; and what it says now."""
+    try:
+        status = os.stat(path)
+        now = Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        kept = cache.kept.get(name)
+        if kept is None or kept.stamp != now or kept.filesystem != identity(path):
+            return None, now
+    except OSError:
+        return None, None
+    return kept, now
+
+
+def keep(cache: Cache, found: Mapping[str, tuple[str, Digest]]) -> None:
+    """Adds digests (name -> path, digest) and writes the cache. A file that was modified just before it was hashed is left out."""
+    if cache.file is None:
+        return
+    made = dict(cache.kept)
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    for name, (path, digest) in found.items():
+        made.pop(name, None)
+        newest = max(digest.stamp.mtime_ns, digest.stamp.ctime_ns)
+        if newest > digest.began_ns - _FRESH_NS:
+            continue
+        try:
+            system = identity(path)
+        except OSError:
+            continue
+        made[name] = Kept(
+            stamp=digest.stamp, filesystem=system, sha256=digest.sha256, git=digest.git, blake3=digest.blake3, at=at
+        )
+    if made != cache.kept:
+        _write(cache.file, {"version": _VERSION, "boot": cache.boot, "files": msgspec.to_builtins(made)})
+
+
+def identity(path: str) -> str:
+    """The identity of the file system that a path lies on, as far as the kernel gives one."""
+    found = os.statvfs(path)
+    return f"{found.f_fsid:x}-{found.f_bsize}-{found.f_namemax}"
+
+
+def filesystem(path: str) -> str:
+    """The kind of file system that a path without links lies on, by the mounts of its view; empty where nothing tells."""
+    prefix = links.view(path)
+    table = os.path.join(os.path.dirname(prefix), "mountinfo") if prefix else "/proc/self/mountinfo"
+    inner = path[len(prefix) :] or "/"
+    try:
+        lines = bounded.read_small(table, 2**24).decode("utf-8", "replace").splitlines()
+    except bounded.Malformed:
+        return ""
+    best, kind = -1, ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        mount = _ESCAPED.sub(lambda found: chr(int(found.group(1), 8)), fields[4])
+        if links.inside(inner, mount) and len(mount) >= best:
+            best, kind = len(mount), after.split(" ")[0]
+    return kind
+
+
+def _boot() -> str:
+    try:
+        return bounded.read_small(_BOOT, 100).decode("ascii", "replace").strip()
+    except bounded.Malformed:
+        return ""
+
+
+def _private(where: str) -> str:
+    """What keeps a folder from being used: it must be ours alone. It is made where it is not there."""
+    try:
+        os.makedirs(where, mode=0o700, exist_ok=True)
+        status = os.lstat(where)
+    except OSError as error:
+        return f"cannot be made: {bounded.why(error)}"
+    if not stat.S_ISDIR(status.st_mode):
+        return "is no folder"
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        return "is not private: others may write it"
+    return ""
+
+
+def _read(file: str, boot: str) -> dict[str, Kept]:
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    with open(descriptor, "rb") as opened_file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            return {}
+        try:
+            raw = opened_file.read(_LONGEST + 1)
+            if len(raw) > _LONGEST:
+                return {}
+            found: Any = msgspec.json.decode(raw)
+            if not isinstance(found, dict) or found.get("version") != _VERSION or found.get("boot") != boot or not boot:
+                return {}
+            kept = msgspec.convert(found.get("files"), dict[str, Kept])
+        except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return {}
+    hexadecimal = re.compile(r"[0-9a-f]{64}\Z")
+    return {name: entry for name, entry in kept.items() if hexadecimal.match(entry.sha256)}
+
+
+def _write(file: str, value: object) -> None:
+    """Written beside and renamed; a cache that cannot be written is no cache."""
+    temporary = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(file))
+        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as out:
+            json.dump(value, out, separators=(",", ":"))
+        os.replace(temporary, file)
+    except (OSError, UnicodeError):
+        if temporary is not None:
+            try:
+                os.unlink(temporary)
+            except OSError:
+                pass

@@ -1,0 +1,205 @@
+"""What config.json, params.json and GGUF keys declare of dtype, architecture, context and RoPE, in one canonical form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lockllm.facts.observation import ABSENT, By, Reading
+from lockllm.facts.registry import seen
+
+CONFIG = "config.json"
+_TEXT_PARTS = (
+    "text_config", "thinker_config", "llm_config", "language_config", "language_model_config", "text_model_config", "decoder",
+    "generator",
+)  # fmt: skip
+_WINDOW_OFF = ("qwen2", "qwen3")  # families whose class has use_sliding_window = false unless the file says otherwise
+_OLD_ROPE = {"su": "longrope", "mrope": "default", "none": "default"}
+_LONG_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "max_seq_len", "n_ctx")
+
+Found = tuple[Any, str]
+"""A value and where it stands."""
+
+
+def of_config(config: Mapping[str, Any]) -> Iterator[Reading]:
+    """Readings of a Hugging Face config.json."""
+    text, at = text_part(config)
+    architectures = config.get("architectures")
+    architecture = architectures[0] if isinstance(architectures, list) and architectures else None
+    yield _seen("architecture", architecture, _at(CONFIG, "architectures"))
+    yield _seen("dtype", *dtype(config))
+    length, where = _first(text, at, _LONG_NAMES)
+    if length is None:
+        length, where = _first(config, CONFIG, _LONG_NAMES)
+    yield _seen("max_position_embeddings", length, where)
+    yield from _rope_readings(rope(text, at), at)
+    yield _seen("sliding_window", sliding_window(text), _at(at, "sliding_window"))
+    tied, where = _first(config, CONFIG, ("tie_word_embeddings",))
+    yield _seen("tie_word_embeddings", tied if isinstance(tied, bool) else None, where)
+
+
+def of_params(params: Mapping[str, Any]) -> Iterator[Reading]:
+    """Readings of Mistral's params.json."""
+    name = "params.json"
+    declared, where = _first(params, name, ("dtype", "torch_dtype"))
+    yield _seen("dtype", declared, where)
+    length, where = _first(params, name, ("max_position_embeddings", "max_seq_len", "model_max_length"))
+    yield _seen("max_position_embeddings", length, where)
+    theta = params.get("rope_theta")
+    yarn = params.get("yarn")
+    found: dict[str, Found] = {}
+    if isinstance(yarn, dict):
+        found = {
+            "rope_type": ("yarn", _at(name, "yarn")), "rope_factor": (yarn.get("factor"), _at(name, "yarn.factor")),
+            "original_max_position_embeddings":
+                (yarn.get("original_max_position_embeddings"), _at(name, "yarn.original_max_position_embeddings")),
+        }  # fmt: skip
+    elif theta is not None:
+        found = {"rope_type": ("default", _at(name, "rope_theta"))}
+    found["rope_theta"] = (theta, _at(name, "rope_theta"))
+    yield from _rope_readings(found, name)
+    window = params.get("sliding_window")
+    yield _seen("sliding_window", window if isinstance(window, int) else None, _at(name, "sliding_window"))
+    tied, where = _first(params, name, ("tied_embeddings", "tie_word_embeddings"))
+    yield _seen("tie_word_embeddings", tied, where)
+
+
+def of_gguf(metadata: Mapping[str, Any]) -> Iterator[Reading]:
+    """Readings of GGUF metadata."""
+    architecture = metadata.get("general.architecture")
+    prefix = architecture if isinstance(architecture, str) else ""
+
+    def key(name: str) -> tuple[Any, str]:
+        return metadata.get(f"{prefix}.{name}"), f"gguf: {prefix}.{name}"
+
+    yield _seen("architecture", architecture, "gguf: general.architecture")
+    yield _seen("dtype", None, "gguf: no dtype is declared")
+    yield _seen("max_position_embeddings", *key("context_length"))
+    kind, where = key("rope.scaling.type")
+    theta, theta_at = key("rope.freq_base")
+    if kind is None and theta is not None:
+        kind, where = "default", theta_at
+    if isinstance(kind, str):
+        kind = _OLD_ROPE.get(kind, kind)
+    factor, factor_at = key("rope.scaling.factor")
+    found = {
+        "rope_type": (kind, where), "rope_theta": (theta, theta_at),
+        "rope_factor": (factor if factor else None, factor_at),
+        "original_max_position_embeddings": key("rope.scaling.original_context_length"),
+    }  # fmt: skip
+    yield from _rope_readings(found, "gguf")
+    window, where = key("attention.sliding_window")
+    yield _seen("sliding_window", window if isinstance(window, int) and window > 0 else None, where)
+
+
+def of_engine_config(config: Mapping[str, Any]) -> Iterator[Reading]:
+    """Readings of a TensorRT-LLM engine's config.json."""
+    pretrained, build = _table(config, "pretrained_config"), _table(config, "build_config")
+    at = f"{CONFIG}: pretrained_config"
+    yield _seen("architecture", pretrained.get("architecture"), f"{at}.architecture")
+    yield _seen("dtype", pretrained.get("dtype"), f"{at}.dtype")
+    yield _seen("max_position_embeddings", pretrained.get("max_position_embeddings"), f"{at}.max_position_embeddings")
+    yield seen("serve.max_model_len", build.get("max_seq_len"), f"{CONFIG}: build_config.max_seq_len", By.FILE)
+
+
+def text_part(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """The part of a config that describes the language model, and where it stands."""
+    part, at = config, CONFIG
+    for _ in range(3):
+        name = next((each for each in _TEXT_PARTS if isinstance(part.get(each), dict)), None)
+        if name is None:
+            break
+        part, at = part[name], f"{CONFIG}: {name}" if at == CONFIG else f"{at}.{name}"
+    return part, at
+
+
+def dtype(config: Mapping[str, Any]) -> tuple[Any, str]:
+    """The declared dtype and its place: `dtype` wins over `torch_dtype` (transformers 4.56), the whole over its parts."""
+    text, at = text_part(config)
+    for part, where in ((config, CONFIG), (text, at)):
+        for name in ("dtype", "torch_dtype"):
+            value = part.get(name)
+            if isinstance(value, dict):
+                value = _of_parts(value)
+            if isinstance(value, str) and value != "auto":
+                return value, _at(where, name)
+    return None, CONFIG
+
+
+def rope(text: Mapping[str, Any], at: str) -> dict[str, Found]:
+    """RoPE in both dialects: `rope_theta` + `rope_scaling` (4.x), `rope_parameters` (5.x, maybe one table a layer type)."""
+    name = next((each for each in ("rope_parameters", "rope_scaling") if isinstance(text.get(each), dict)), None)
+    scaling: Mapping[str, Any] = text[name] if name else {}
+    place = _at(at, name or "rope_theta")
+    full = scaling.get("full_attention")
+    if isinstance(full, dict):
+        scaling, place = full, f"{place}.full_attention"
+    theta, theta_at = scaling.get("rope_theta"), f"{place}.rope_theta"
+    if theta is None:
+        theta, theta_at = _first(text, at, ("rope_theta", "rotary_emb_base"))
+    kind = scaling.get("rope_type", scaling.get("type"))
+    if kind is None and (theta is not None or scaling):
+        kind = "default"
+    if isinstance(kind, str):
+        kind = _OLD_ROPE.get(kind, kind)
+    original, original_at = scaling.get("original_max_position_embeddings"), f"{place}.original_max_position_embeddings"
+    if original is None and kind not in {None, "default"}:
+        original, original_at = _first(text, at, ("original_max_position_embeddings",))
+    return {
+        "rope_type": (kind, place), "rope_theta": (theta, theta_at),
+        "rope_factor": (scaling.get("factor"), f"{place}.factor"),
+        "original_max_position_embeddings": (original, original_at),
+    }  # fmt: skip
+
+
+def sliding_window(text: Mapping[str, Any]) -> int | None:
+    """The attention window that is in force: not where `use_sliding_window` or the layer types rule it out."""
+    window = text.get("sliding_window")
+    if not isinstance(window, int) or isinstance(window, bool) or window <= 0:
+        return None
+    used = text.get("use_sliding_window")
+    if used is None:
+        used = not str(text.get("model_type", "")).startswith(_WINDOW_OFF)
+    if not used:
+        return None
+    layers = text.get("layer_types")
+    if isinstance(layers, list) and layers and not any("sliding" in str(layer) for layer in layers):
+        return None
+    return window
+
+
+def rope_dialect(config: Mapping[str, Any]) -> str:
+    """`parameters` where only transformers 5 finds the RoPE settings, `scaling` where all do, empty where none are given."""
+    text, _ = text_part(config)
+    old = any(text.get(name) is not None for name in ("rope_theta", "rope_scaling"))
+    return "scaling" if old else "parameters" if isinstance(text.get("rope_parameters"), dict) else ""
+
+
+def _rope_readings(found: Mapping[str, Found], at: str) -> Iterator[Reading]:
+    for name in ("rope_type", "rope_theta", "rope_factor", "original_max_position_embeddings"):
+        yield _seen(name, *found.get(name, (None, at)))
+
+
+def _of_parts(value: Mapping[str, Any]) -> Any:
+    texts = [each for each in value.values() if isinstance(each, str)]
+    if len(set(texts)) == 1:
+        return texts[0]
+    return next((value[name] for name in (*_TEXT_PARTS, "") if isinstance(value.get(name), str)), None)
+
+
+def _first(part: Mapping[str, Any], at: str, names: tuple[str, ...]) -> tuple[Any, str]:
+    name = next((each for each in names if part.get(each) is not None), None)
+    return (None, _at(at, names[0])) if name is None else (part[name], _at(at, name))
+
+
+def _at(file: str, key: str) -> str:
+    return f"{file}.{key}" if ": " in file else f"{file}: {key}"
+
+
+def _table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = config.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _seen(name: str, value: Any, source: str) -> Reading:
+    return seen(("checkpoint", name), ABSENT if value is None else value, source, By.FILE)

@@ -1,0 +1,117 @@
+"""What lies in a folder: every file below it, where links lead, and what is no file at all. Nothing is opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+import unicodedata
+from collections.abc import Iterator
+
+import msgspec
+
+from lockllm.checkpoint import bounded, links
+
+MOST = 200_000
+"""Entries that are listed below one root."""
+_DEEP = 24
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One file below the root, or what stands in its place. `problem` says why it cannot be read as a file."""
+
+    path: str  # logical, relative, with `/`
+    real: str  # where its bytes are
+    size: int = 0
+    first_link: str | None = None  # what the name itself links to, one level only
+    problem: str = ""
+    kind: str = "file"  # file, dangling, escaping, special, folder_link, unreadable, name
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """All entries below a root, sorted by path. `cut` where there are more than are listed."""
+
+    entries: tuple[Entry, ...]
+    cut: str = ""
+    twins: tuple[tuple[str, str], ...] = ()  # names that are one on other file systems
+
+    @property
+    def files(self) -> dict[str, Entry]:
+        """The entries that are files, by path."""
+        return {entry.path: entry for entry in self.entries if not entry.problem}
+
+
+def listing(root: str, allowed: tuple[str, ...] = ()) -> Listing:
+    """Lists a folder. Links may lead anywhere below `root` (without links) or below one of `allowed`."""
+    entries: list[Entry] = []
+    cut = ""
+    for entry in _walk(root, "", (root, *allowed), 0):
+        if len(entries) >= MOST:
+            cut = f"more than {MOST:,} entries"
+            break
+        if entry.kind == "deep":
+            cut = f"folders nested deeper than {_DEEP}"
+            continue
+        entries.append(entry)
+    entries.sort(key=lambda entry: entry.path)
+    return Listing(entries=tuple(entries), cut=cut, twins=_twins(entries))
+
+
+def _walk(root: str, below: str, allowed: tuple[str, ...], depth: int) -> Iterator[Entry]:
+    folder = os.path.join(root, below) if below else root
+    if depth > _DEEP:
+        yield Entry(path=below, real=folder, kind="deep")
+        return
+    try:
+        with os.scandir(folder) as found:
+            children = sorted(found, key=lambda child: child.name)
+    except OSError as error:
+        if not below:
+            raise
+        yield Entry(path=below, real=folder, kind="unreadable", problem=bounded.why(error))
+        return
+    for child in children:
+        path = f"{below}/{child.name}" if below else child.name
+        if not plain(child.name):
+            yield Entry(path=path, real=child.path, kind="name", problem="its name holds control characters or no UTF-8")
+        elif child.is_dir(follow_symlinks=False):
+            if not child.name.startswith("."):
+                yield from _walk(root, path, allowed, depth + 1)
+        else:
+            yield _entry(path, child, allowed)
+
+
+def _entry(path: str, child: os.DirEntry[str], allowed: tuple[str, ...]) -> Entry:
+    target, first = child.path, None
+    try:
+        if child.is_symlink():
+            first = os.readlink(child.path)
+            target = links.real(child.path)
+            if not any(links.inside(target, folder) for folder in allowed):
+                return Entry(path=path, real=target, first_link=first, kind="escaping", problem=f"links to {target}, outside")
+        status = os.stat(target, follow_symlinks=False)
+    except FileNotFoundError:
+        return Entry(path=path, real=target, first_link=first, kind="dangling", problem=f"links to {first}, which is not there")
+    except OSError as error:
+        return Entry(path=path, real=target, first_link=first, kind="unreadable", problem=bounded.why(error))
+    if stat.S_ISDIR(status.st_mode):
+        return Entry(path=path, real=target, first_link=first, kind="folder_link", problem="is a link to a folder")
+    if not stat.S_ISREG(status.st_mode):
+        problem = f"is {bounded.kind(status.st_mode)}"
+        return Entry(path=path, real=target, first_link=first, kind="special", problem=problem)
+    return Entry(path=path, real=target, size=status.st_size, first_link=first)
+
+
+def plain(name: str) -> bool:
+    """Whether a file name is text: no control characters, no bytes that are no UTF-8, no marks that turn text around."""
+    return not any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in name)
+
+
+def _twins(entries: list[Entry]) -> tuple[tuple[str, str], ...]:
+    seen: dict[str, str] = {}
+    twins = []
+    for entry in entries:
+        folded = unicodedata.normalize("NFC", entry.path).casefold()
+        other = seen.setdefault(folded, entry.path)
+        if other != entry.path:
+            twins.append((other, entry.path))
+    return tuple(twins)

@@ -1,0 +1,187 @@
+"""Digests of many files at once: a thread a core, one reused buffer each, largest files first, changes noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from lockllm.checkpoint.bounded import Malformed, open_regular, why
+
+_MEMORY = 32 * 2**20  # all buffers together
+_LARGEST, _SMALLEST = 4 * 2**20, 2**18
+_MOST_WORKERS = 32
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """What a file system says of a file that changes whenever its bytes do."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One file to hash: its name in the result, where its bytes are, and which digests besides sha256."""
+
+    name: str
+    path: str
+    size: int
+    git: bool = False
+    blake3: bool = False
+
+
+class Digest(msgspec.Struct, frozen=True, kw_only=True):
+    """The digests of one file, and the stamp it bore from before the first byte to after the last."""
+
+    sha256: str
+    git: str | None = None  # git's sha1 of a blob with these bytes
+    blake3: str | None = None
+    stamp: Stamp
+    began_ns: int  # the clock when reading began
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Why a file has no digest; `changed` where it moved while it was read."""
+
+    reason: str
+    changed: bool = False
+
+
+Outcome = Digest | Failed
+
+
+def stamp(status: os.stat_result) -> Stamp:
+    """The stamp in a stat result."""
+    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def digest(
+    jobs: Sequence[Job], *, workers: int | None = None, progress: Callable[[int, int], None] | None = None
+) -> dict[str, Outcome]:
+    """The outcome of each job. An interrupt ends all threads within one buffer."""
+    count = max(1, min(workers or cores(), _MOST_WORKERS, len(jobs)))
+    buffer = max(_SMALLEST, min(_LARGEST, _MEMORY // count))
+    work = _Work(deque(sorted(jobs, key=lambda job: -job.size)), sum(job.size for job in jobs), progress)
+    if sum(job.size for job in jobs) < 2**20:
+        work.run(buffer)
+        return work.done
+    threads = [threading.Thread(target=work.run, args=(buffer,), daemon=True) for _ in range(count)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.2)
+    finally:
+        work.stopped = True
+    if work.error is not None:
+        raise work.error
+    return work.done
+
+
+class _Work:
+    """The jobs that threads share."""
+
+    def __init__(self, jobs: deque[Job], total: int, progress: Callable[[int, int], None] | None) -> None:
+        self.jobs = jobs
+        self.total = total
+        self.progress = progress
+        self.read = 0
+        self.done: dict[str, Outcome] = {}
+        self.stopped = False
+        self.error: BaseException | None = None
+        self.lock = threading.Lock()
+
+    def run(self, buffer: int) -> None:
+        view = memoryview(bytearray(buffer))
+        while not self.stopped:
+            try:
+                job = self.jobs.popleft()
+            except IndexError:
+                return
+            try:
+                self.done[job.name] = self._file(job, view)
+            except Malformed as error:
+                self.done[job.name] = Failed(str(error))
+            except OSError as error:
+                self.done[job.name] = Failed(why(error))
+            except BaseException as error:
+                self.error, self.stopped = error, True
+                raise
+
+    def _file(self, job: Job, view: memoryview) -> Outcome:
+        began = time.time_ns()
+        descriptor = open_regular(job.path)
+        try:
+            before = stamp(os.fstat(descriptor))
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            hashes = _hashes(job, before.size)
+            read = self._feed(descriptor, before.size, view, hashes)
+            after, now = stamp(os.fstat(descriptor)), stamp(os.stat(job.path))
+        finally:
+            os.close(descriptor)
+        if read != before.size or after != before:
+            return Failed("changed while it was hashed", changed=True)
+        if now != before:
+            return Failed("was replaced while it was hashed", changed=True)
+        named = {name: made.hexdigest() for name, made in hashes.items()}
+        return Digest(
+            sha256=named["sha256"], git=named.get("git"), blake3=named.get("blake3"), stamp=before, began_ns=began
+        )
+
+    def _feed(self, descriptor: int, size: int, view: memoryview, hashes: dict[str, Any]) -> int:
+        read = 0
+        with open(descriptor, "rb", buffering=0, closefd=False) as file:
+            while not self.stopped:
+                got = file.readinto(view)
+                if not got:
+                    return read
+                read += got
+                if read > size:
+                    return read
+                for made in hashes.values():
+                    made.update(view[:got])
+                self._tell(got)
+        raise OSError("stopped")
+
+    def _tell(self, got: int) -> None:
+        with self.lock:
+            self.read += got
+            read = self.read
+        if self.progress is not None:
+            self.progress(min(read, self.total), self.total)
+
+
+def _hashes(job: Job, size: int) -> dict[str, Any]:
+    made: dict[str, Any] = {"sha256": hashlib.sha256(usedforsecurity=False)}
+    if job.git:
+        made["git"] = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    if job.blake3:
+        from blake3 import blake3
+
+        made["blake3"] = blake3()
+    return made
+
+
+def content_sha256(digests: Sequence[tuple[str, str]]) -> str:
+    """The sha256 over the byte-sorted lines `SHA256  PATH` of (path, sha256) pairs, as a shell computes it."""
+    lines = sorted(f"{sha256}  {path}\n".encode("utf-8", "surrogateescape") for path, sha256 in digests)
+    return hashlib.sha256(b"".join(lines), usedforsecurity=False).hexdigest()
