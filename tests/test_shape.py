@@ -29,7 +29,9 @@ def test_no_function_is_longer_than_a_screen() -> None:
 def test_no_word_of_the_code_names_the_machine_it_was_written_on() -> None:
     root = PACKAGE.parent
     words = ("/work/", "/root/", "/opt/wheels", "/opt/pypi")
-    files = [path for folder in ("lockllm", "examples", "docs") for path in (root / folder).rglob("*") if path.is_file()]
+    files = [
+        path for folder in ("lockllm", "examples", "docs") for path in (root / folder).rglob("*") if path.is_file()
+    ]
     kept = [path for path in files if path.suffix in {".py", ".md", ".toml", ".yaml", ".json"}]
     assert [str(path) for path in kept if any(word in path.read_text(errors="replace") for word in words)] == []
 
