@@ -1,0 +1,34 @@
+"""`lockllm completion`: a completion script for a shell."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from lockllm.errors import UsageError
+
+SHELLS = ("bash", "zsh", "fish")
+_MEND = "name one: lockllm completion " + "|".join(SHELLS)
+
+
+@click.command(short_help="Print a completion script for a shell.")
+@click.argument("shell", required=False, metavar="[bash|zsh|fish]")
+@click.pass_context
+def command(ctx: click.Context, shell: str | None) -> None:
+    """Print a completion script for a shell; without a name, for the one in SHELL.
+
+    \b
+    bash   lockllm completion bash > ~/.local/share/bash-completion/completions/lockllm
+    zsh    lockllm completion zsh > "${fpath[1]}/_lockllm"
+    fish   lockllm completion fish > ~/.config/fish/completions/lockllm.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    name = shell or os.path.basename(os.environ.get("SHELL", ""))
+    found = get_completion_class(name) if name in SHELLS else None
+    if found is None:
+        what = f"no completion is written for the shell {name!r}" if name else "SHELL does not tell which shell this is"
+        raise UsageError(what, where="the command line" if shell else "the environment", mend=_MEND)
+    root = ctx.find_root()
+    click.echo(found(root.command, {}, "lockllm", "_LOCKLLM_COMPLETE").source())
