@@ -18,6 +18,20 @@ _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
 _KEY = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#"'\[\]{}&*!|>%@`,-][^#]*?|-[^\s#][^#]*?)\s*:(?=\s|\Z)""")
+_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|\s+|.)")
+_NAMED = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "0": "\0",
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "f": "\f",
+    "v": "\v",
+    "N": "\x85",
+    "_": "\xa0",
+}
 _DEEPEST = 40
 _LONGEST = 4 << 20
 
@@ -290,10 +304,7 @@ def _uncommented(text: str) -> str:
 def _scalar(text: str) -> Any:
     """A scalar with YAML 1.1's own ideas: `no` and `off` are false, `010` is eight."""
     if text[:1] == '"':
-        try:
-            return json.loads(text.replace("\t", "\\t"))
-        except ValueError:
-            return re.sub(r"\\(.)", r"\1", text[1:-1])
+        return _ESCAPE.sub(_escaped, text[1:-1])
     if text[:1] == "'":
         return text[1:-1].replace("''", "'")
     if text[:1] in ("&", "*", "!"):
@@ -310,6 +321,14 @@ def _scalar(text: str) -> Any:
         except ValueError:
             return text
     return text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = found.group(1)
+    if len(code) > 1 and code[0] in "xuU":
+        number = int(code[1:], 16)
+        return chr(number) if number < 0x110000 else "\ufffd"
+    return "" if code.isspace() and len(code) > 1 else _NAMED.get(code, code)
 
 
 def _integer(text: str) -> Any:
