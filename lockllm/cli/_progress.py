@@ -1,4 +1,4 @@
-"""Progress of hashing on stderr: one line that is drawn again on a terminal, a plain line every few seconds elsewhere."""
+"""Progress of hashing on stderr: one line, drawn again on a terminal; a plain line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Meter:
         self._written = 0
         self._done = 0
 
-    def advance(self, done: int, total: int, name: str) -> None:
+    def advance(self, done: int, total: int, name: str = "") -> None:
         """Take note of where hashing stands; writes at most every tenth of a second, without a terminal every 5 s."""
         if not self._lock.acquire(blocking=False):
             return  # another thread is drawing: the next call will tell
