@@ -56,5 +56,23 @@ types: .venv/stamp  ## mypy, strict
 contracts: .venv/stamp  ## which room may import which
 	$(BIN)/lint-imports
 
+SCHEMAS := spec lock observation report diff inspect
+
+schemas: .venv/stamp  ## write schemas/ from the code's own types
+	@mkdir -p schemas
+	@for name in $(SCHEMAS); do $(BIN)/lockllm schema $$name > schemas/$$name.schema.json || exit 1; done
+
+check-schemas: .venv/stamp  ## whether schemas/ is what the code says
+	@made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && \
+	for name in $(SCHEMAS); do $(BIN)/lockllm schema $$name > $$made/$$name.schema.json || exit 1; done && \
+	if diff -ru schemas $$made; then echo "schemas/ holds the $(words $(SCHEMAS)) that the code writes"; \
+	else echo "schemas/ is not what the code writes: run make schemas and review it" >&2; exit 1; fi
+
+readme: .venv/stamp  ## run what the README shows
+	$(PYTEST) tests/test_readme.py
+
+bench: .venv/stamp  ## lockllm beside its peers, as ratios
+	$(BIN)/python -m benchmarks
+
 clean:  ## remove every environment and cache
 	rm -rf .venv .venv-transformers .venv-vllm .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
