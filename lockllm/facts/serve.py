@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lockllm.facts.fact import Fact, Family, Group, Kind, ValueType
-from lockllm.facts.types import ANY, BOOL, COUNT, DTYPE, INT, KV_DTYPE, NUMBER, TEXT
+from lockllm.facts.types import ANY, BOOL, COUNT, DTYPE, INT, KV_DTYPE, NUMBER, SWITCH, TEXT
 
 SERVE = Group(name="serve", about="the values in force of the serving options")
 _CAUSES = ("engine.version", "host.gpu", "host.gpu_memory")
@@ -13,11 +13,11 @@ _CAUSES = ("engine.version", "host.gpu", "host.gpu_memory")
 
 def _serve(
     name: str, type_: ValueType[Any], kind: Kind, effect: str, about: str, *, mend: str = "", causes: tuple[str, ...] = (),
-    numerics: bool = False,
+    numerics: bool = False, on_request: bool = False,
 ) -> Fact[Any]:  # fmt: skip
     return Fact(
         ("serve", name), type_, kind, effect, mend or "start the server with the locked value", about,
-        causes=(*causes, *_CAUSES), part="numerics" if numerics else "",
+        causes=(*causes, *_CAUSES), part="numerics" if numerics else "", on_request=on_request,
     )  # fmt: skip
 
 
@@ -67,6 +67,41 @@ GPU_MEMORY_SHARE = _serve("gpu_memory_share", NUMBER, Kind.NOISE, "the KV cache 
                           causes=("engine.name",))  # fmt: skip
 KV_UNIFIED = _serve("kv_unified", BOOL, Kind.NOISE, "slots share one KV buffer, so neighbors move last bits",
                     "Whether all slots share one KV buffer (llama.cpp).", causes=("serve.max_num_seqs",), numerics=True)  # fmt: skip
+FLASH_ATTN = _serve("flash_attn", SWITCH, Kind.NOISE, "attention sums in another order",
+                    "Whether llama.cpp's flash attention kernels run.", numerics=True)  # fmt: skip
+UBATCH_SIZE = _serve("ubatch_size", COUNT, Kind.NOISE, "prompts are computed in other pieces",
+                     "Tokens of one physical batch (llama.cpp).", numerics=True)  # fmt: skip
+CONT_BATCHING = _serve("cont_batching", BOOL, Kind.NOISE, "requests are batched with other neighbors, or no longer",
+                       "Whether llama.cpp adds requests to a batch that already decodes.", numerics=True)  # fmt: skip
+CONTINUOUS_BATCHING = _serve("continuous_batching", BOOL, Kind.STEP, "penalties are dropped, and the first request decides sampling",
+                             "Whether transformers serve batches requests, by another generation path.", numerics=True)  # fmt: skip
+CACHE_REUSE = _serve("cache_reuse", COUNT, Kind.NOISE, "cached tokens are shifted to other positions",
+                     "The shortest chunk that llama.cpp takes from the cache at another position; 0 is off.")  # fmt: skip
+CACHE_RAM = _serve("cache_ram", INT, Kind.NOISE, "more or fewer prompts come from the cache",
+                   "MiB of host memory that llama.cpp keeps prompts in; 0 is off.")  # fmt: skip
+JINJA = _serve("jinja", BOOL, Kind.STEP, "prompts are rendered by a built-in formatter or by the template itself",
+               "Whether llama.cpp renders the chat template itself.")  # fmt: skip
+SPLIT_MODE = _serve("split_mode", TEXT, Kind.NOISE, "layers or rows land on other devices", "How llama.cpp splits the model over devices.",
+                    numerics=True)  # fmt: skip
+CTX_SIZE = _serve("ctx_size", COUNT, Kind.STEP, "each slot holds more or fewer tokens",
+                  "Tokens that all slots of llama.cpp share, as asked; 0: as the model says. `max_model_len` is what one slot holds.",
+                  on_request=True)  # fmt: skip
+CACHE_TYPE_K = _serve("cache_type_k", KV_DTYPE, Kind.STEP, "keys are stored in another precision",
+                      "The type of llama.cpp's cached keys; `kv_cache_dtype` holds both.", on_request=True)  # fmt: skip
+CACHE_TYPE_V = _serve("cache_type_v", KV_DTYPE, Kind.STEP, "values are stored in another precision",
+                      "The type of llama.cpp's cached values; `kv_cache_dtype` holds both.", on_request=True)  # fmt: skip
+GPU_LAYERS = _serve("gpu_layers", ANY, Kind.NOISE, "layers are computed on another device",
+                    "Layers that llama.cpp keeps on GPUs, as asked; without a number it fits them to free memory.",
+                    on_request=True)  # fmt: skip
+AS_GIVEN = tuple(
+    _serve(name, ANY, Kind.STEP, "requests that leave it out are sampled otherwise",
+           "A sampling option of llama.cpp as its command line spells it; `sampling.*` holds what is in force.", on_request=True)
+    for name in (
+        "samplers", "sampler_seq", "typical", "top_nsigma", "xtc_probability", "xtc_threshold", "repeat_last_n", "predict",
+        "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breaker", "mirostat", "mirostat_lr",
+        "mirostat_ent", "dynatemp_range", "dynatemp_exp", "adaptive_target", "adaptive_decay", "backend_sampling",
+    )
+)  # fmt: skip
 TOOL_CALL_PARSER = _serve("tool_call_parser", TEXT, Kind.STEP, "tool calls are parsed otherwise",
                           "The parser that finds tool calls in the text.")  # fmt: skip
 REASONING_PARSER = _serve("reasoning_parser", TEXT, Kind.STEP, "reasoning is split from the answer otherwise",

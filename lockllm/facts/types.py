@@ -238,12 +238,34 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+_ON = frozenset({"on", "true", "1", "enabled", "yes"})
+_OFF = frozenset({"off", "false", "0", "disabled", "no"})
+
+
+def _switch(raw: object) -> Any:
+    if isinstance(raw, (bool, str, int)) and str(raw).lower() in _ON | _OFF:
+        return raw
+    raise ValueError("on or off")
+
+
+def _same_switch(one: Any, other: Any) -> bool:
+    return (str(one).lower() in _ON) is (str(other).lower() in _ON)
+
+
+def _plain_switch(value: Any) -> Any:
+    return value
+
+
 def _same_set(one: Any, other: Any) -> bool:
     return sorted(map(str, one)) == sorted(map(str, other))
 
 
 TEXT = ValueType(name="text", parse=_text, dump=str, same=_equal, schema={"type": "string"})
 BOOL = ValueType(name="true or false", parse=_boolean, dump=bool, same=_equal, schema={"type": "boolean"})
+SWITCH = ValueType(
+    name="on or off", parse=_switch, dump=_plain_switch, same=_same_switch,
+    schema={"type": ["string", "boolean", "integer"]},
+)  # fmt: skip
 INT = ValueType(name="whole number", parse=_integer, dump=int, same=_equal, schema={"type": "integer"})
 COUNT = ValueType(name="whole number", parse=_count, dump=int, same=_equal, schema={"type": "integer", "minimum": 0})
 NUMBER = ValueType(name="number", parse=_number, dump=_plain, same=_same_number, schema={"type": "number"})
