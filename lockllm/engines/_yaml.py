@@ -164,12 +164,9 @@ class _Blocks:
 
     def _inline(self, text: str, indent: int) -> Any:
         """A scalar or a flow value, which may go on over deeper lines."""
-        while (
-            _open(text)
-            and self.at < len(self.lines)
-            and (self.lines[self.at][0] > indent or not self.lines[self.at][1])
-        ):
-            text += " " + self.lines[self.at][1]
+        while _open(text) and self.at < len(self.lines):
+            following = self.lines[self.at][1]
+            text += "\n" if not following else following if text.endswith("\n") else " " + following
             self.at += 1
         if text[0] in "[{":
             value, end = _Flow(text).value(0)
