@@ -79,6 +79,43 @@ def llama_home(folder: Path) -> Path:
     return folder
 
 
+def linked_venv(venv: Path, folder: Path) -> Path:
+    """An environment like another: every package by link, metadata and programs as copies, so that a test can edit them."""
+    python = venv / "bin" / "python"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").symlink_to(python.resolve())
+    shutil.copy2(venv / "pyvenv.cfg", folder / "pyvenv.cfg")
+    for program in (venv / "bin").iterdir():
+        text = program.read_bytes() if program.is_file() and not program.is_symlink() else b""
+        if text.startswith(b"#!"):
+            made = folder / "bin" / program.name
+            made.write_bytes(text.replace(os.fsencode(str(venv)), os.fsencode(str(folder)), 1))
+            made.chmod(0o755)
+    theirs = next(venv.glob("lib/python3*/site-packages"))
+    ours = folder / theirs.relative_to(venv)
+    ours.mkdir(parents=True)
+    for entry in theirs.iterdir():
+        if entry.name.endswith(".dist-info"):
+            shutil.copytree(entry, ours / entry.name)
+        elif entry.name != "__pycache__":
+            (ours / entry.name).symlink_to(entry)
+    return folder
+
+
+def set_version(venv: Path, distribution: str, version: str) -> None:
+    """Makes an installed distribution say that it is of another version, as its files would after an upgrade."""
+    found = [path for path in venv.glob("lib/python3*/site-packages/*.dist-info") if _named(path, distribution)]
+    (metadata,) = found
+    text = (metadata / "METADATA").read_text(encoding="utf-8")
+    head, _, rest = text.partition("\nVersion: ")
+    (metadata / "METADATA").write_text(f"{head}\nVersion: {version}\n{rest.partition(chr(10))[2]}", encoding="utf-8")
+    metadata.rename(metadata.with_name(f"{metadata.name.split('-')[0]}-{version}.dist-info"))
+
+
+def _named(metadata: Path, distribution: str) -> bool:
+    return metadata.name.split("-")[0].lower().replace("_", "-") == distribution
+
+
 @contextmanager
 def llama_server(
     home: Path, *args: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, port: int | None = None
