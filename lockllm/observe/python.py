@@ -44,14 +44,21 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-def of_process(process: proc.Process) -> Environment | Unobserved:
-    """The environment of a running Python server. Nothing is started to look at it."""
+def of_process(process: proc.Process, sites: tuple[str, ...] = ()) -> Environment | Unobserved:
+    """The environment of a running Python server. Nothing is started to look at it.
+
+    `sites`: folders of packages that extensions are mapped from; they count before all others.
+    """
     if process.hidden:
         return Unobserved(("packages",), process.hidden, "run lockllm as the user of the server, or as root")
     launcher = _launcher(process.argv, process.env, process.cwd, process.exe)
-    if launcher is None:
+    if launcher is None and _config_beside(process.exe, process.root) is None and not sites:
         return Unobserved(("packages",), f"pid {process.pid} runs {process.exe or process.title}, no Python", "")
-    return of_launcher(launcher, process.argv[1:], process.env, process.cwd, process.root, f"pid {process.pid}")
+    args = process.argv[1:] if launcher else ()
+    found = of_launcher(launcher or process.exe, args, process.env, process.cwd, process.root, f"pid {process.pid}")
+    mapped = [proc.inside(process.root, site) for site in sites]
+    extra = tuple(folder for folder in mapped if folder.is_dir() and folder.resolve() not in _resolved(found.search))
+    return build(found.source, found.prefix, found.python, (*extra, *found.search)) if extra else found
 
 
 def of_command(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Environment | None:
@@ -155,16 +162,27 @@ def _shebang(program: str, env: Mapping[str, str], cwd: str) -> str | None:
 
 def _prefix(launcher: str, root: Path) -> tuple[str, dict[str, str]]:
     """The prefix, and `pyvenv.cfg` where it is a virtual environment: looked for beside the unresolved launcher."""
-    folder = os.path.dirname(launcher)
-    for place in (folder, os.path.dirname(folder)):
-        config = _config(proc.inside(root, f"{place}/pyvenv.cfg"))
-        if config is not None:
-            return place, config
+    beside = _config_beside(launcher, root)
+    if beside is not None:
+        return beside
     real = _real(launcher, root)
     place = os.path.dirname(os.path.dirname(real))
     while place not in ("", "/") and not any(proc.inside(root, f"{place}/lib").glob("python3*/os.py")):
         place = os.path.dirname(place)
     return place if place not in ("", "/") else os.path.dirname(os.path.dirname(real)), {}
+
+
+def _config_beside(launcher: str, root: Path) -> tuple[str, dict[str, str]] | None:
+    folder = os.path.dirname(launcher)
+    for place in (folder, os.path.dirname(folder)):
+        config = _config(proc.inside(root, f"{place}/pyvenv.cfg"))
+        if config is not None:
+            return place, config
+    return None
+
+
+def _resolved(folders: Iterable[Path]) -> frozenset[Path]:
+    return frozenset(folder.resolve() for folder in folders)
 
 
 def _config(path: Path) -> dict[str, str] | None:

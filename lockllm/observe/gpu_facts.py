@@ -1,0 +1,243 @@
+"""From what drivers say to readings: the GPUs of one server, the driver, and findings about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from lockllm.facts.fact import Path
+from lockllm.facts.gpu_names import split_mig
+from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
+from lockllm.facts.registry import seen
+from lockllm.observe import visible
+from lockllm.observe.gpu import Card, Machine, Trouble
+from lockllm.observe.visible import Choice, Seen
+
+_FLOORS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+"""Least driver of each CUDA major: minor-version compatibility (CUDA 13.2 release notes, table 2)."""
+_OF_ONE = ("gpu", "gpu_product", "gpu_device", "compute_capability", "sm_count", "gpu_memory", "virtualization", "mig")
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What was made of it."""
+
+    readings: tuple[Reading, ...] = ()
+    unobserved: tuple[Unobserved, ...] = ()
+    checks: tuple[Check, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def pick(machine: Machine, env: Mapping[str, str], pids: frozenset[int]) -> Choice:
+    """The GPUs that a server sees: where the driver shows its processes, else what its variables leave."""
+    usable = [card for card in machine.cards if card.lost is None]
+    choice = visible.choose(usable, env, rocm=machine.platform == "rocm")
+    shown = visible.of_pids(usable, pids)
+    if shown and (choice.trouble is not None or len(shown) > len(choice.gpus)):
+        return Choice(gpus=shown, source="processes that the driver shows", notes=choice.notes)
+    return choice
+
+
+def machine_facts(machine: Machine) -> Said:
+    """The driver and what holds for the host as a whole."""
+    found: list[Reading] = []
+    unseen: list[Unobserved] = []
+    source = machine.driver_source
+    if machine.none and machine.platform != "cuda":
+        found += [seen(("host", name), None, machine.source, By.FILE) for name in ("driver", "driver_cuda")]
+    elif machine.driver is not None:
+        by = By.ENDPOINT if source == "NVML" else By.FILE
+        found.append(seen(("host", "driver"), machine.driver, source, by))
+    _one(machine, "driver_cuda", machine.driver_cuda, found, unseen)
+    if machine.platform == "cuda":
+        _one(machine, "confidential_compute", machine.confidential, found, unseen)
+    if machine.rocm_driver is not None:
+        found.append(seen(("rocm", "driver"), machine.rocm_driver, source, By.FILE))
+    if machine.platform is not None:
+        found.append(
+            seen(("host", "platform"), machine.platform, machine.source or source or "signs of a GPU", By.FILE)
+        )
+    if machine.trouble is not None:
+        unseen.append(Unobserved(("host",), machine.trouble.reason, machine.trouble.mend))
+    kernel, library = machine.kernel_driver, machine.library_driver
+    if machine.trouble is not None and kernel and library and kernel != library:
+        found.append(seen(("host", "driver"), library, "file name of the NVML library", By.FILE))
+    lost = [f"GPU {card.index} is lost: {card.lost.reason}" for card in machine.cards if card.lost is not None]
+    warnings = (*machine.notes, *lost)
+    return Said(readings=tuple(found), unobserved=tuple(unseen), checks=_health(machine), warnings=warnings)
+
+
+def gpu_facts(machine: Machine, choice: Choice, used: int | None, source: str) -> Said:
+    """The GPUs of one server. `used` is how many it uses, None where it uses all that it sees."""
+    if machine.trouble is not None:
+        return Said()
+    if machine.none or not machine.cards:
+        names = [*_OF_ONE, "interconnect"]
+        gone = [seen(("host", name), None, machine.source, By.FILE) for name in names]
+        return Said(readings=(*gone, seen(("host", "gpu_count"), 0, machine.source, By.FILE)))
+    gpus = choice.gpus if used is None else choice.gpus[:used]
+    ranked = By.ENDPOINT if machine.platform == "cuda" else By.FILE
+    where = f"{machine.source}, {choice.source}"
+    count = len(choice.gpus) if used is None else min(used, len(choice.gpus))
+    found = [seen(("host", "gpu_count"), count, f"{where}; {source}" if source else where, ranked)]
+    unseen: list[Unobserved] = []
+    if choice.trouble is not None and used is not None and used < len(machine.cards):
+        unseen += [Unobserved(("host", name), choice.trouble.reason, choice.trouble.mend) for name in _OF_ONE]
+    else:
+        _cards(gpus, where, ranked, found, unseen)
+    if len(gpus) > 1:
+        _links(machine, gpus, where, ranked, found, unseen)
+    else:
+        found.append(seen(("host", "interconnect"), None, f"{len(gpus)} GPU", ranked))
+    checks = [_enough(machine, choice, used, source), _alike(gpus)]
+    return Said(readings=tuple(found), unobserved=tuple(unseen), checks=tuple(check for check in checks if check))
+
+
+def supports(machine: Machine, runtime: str | None, library: str | None) -> Check | None:
+    """Whether the driver is new enough for the CUDA runtime. `library` is a mapped libcuda of another release."""
+    name = "check.driver_supports_cuda"
+    if runtime is None or machine.platform != "cuda" or machine.driver is None:
+        return None
+    wanted = _numbers(runtime)
+    driver = _numbers(machine.driver)
+    floor = _FLOORS.get(wanted[0]) if wanted else None
+    told = f"driver {machine.driver} and CUDA runtime {runtime}"
+    if machine.driver_cuda is not None and _numbers(machine.driver_cuda) >= wanted:
+        return Check(name, CheckStatus.PASS, told, machine.driver_source)
+    if library is not None and library != machine.driver:
+        return Check(name, CheckStatus.PASS, f"{told}, with the compat library {library}", machine.driver_source)
+    if floor is None:
+        return Check(
+            name, CheckStatus.UNKNOWN, f"{told}: the least driver of that CUDA is not known", machine.driver_source
+        )
+    if driver >= _numbers(floor):
+        return Check(name, CheckStatus.PASS, f"{told}, by minor-version compatibility", machine.driver_source)
+    mend = f"install driver {floor} or newer, or an engine built for an older CUDA"
+    return Check(name, CheckStatus.FAIL, f"{told} needs driver {floor} or newer", machine.driver_source, mend)
+
+
+def of_one(gpus: Sequence[Seen]) -> dict[Path, Any]:
+    """Values of the first GPU, for rules that look at the host."""
+    if not gpus:
+        return {("host", "gpu_count"): 0}
+    found = {("host", name): _value(name, gpus[0]) for name in _OF_ONE}
+    return {path: value for path, value in found.items() if value is not None}
+
+
+def _cards(gpus: Sequence[Seen], where: str, by: By, found: list[Reading], unseen: list[Unobserved]) -> None:
+    for name in _OF_ONE:
+        values = [_value(name, gpu) for gpu in gpus]
+        trouble = next((gpu.card.trouble[name] for gpu in gpus if name in gpu.card.trouble), None)
+        if not gpus:
+            unseen.append(Unobserved(("host", name), "the server sees no GPU", "see CUDA_VISIBLE_DEVICES"))
+        elif name == "mig":
+            told = sorted({value for value in values if value is not None})
+            found.append(seen(("host", name), ", ".join(told) or None, where, by))
+        elif all(value is not None for value in values):
+            found.append(seen(("host", name), _joined(name, values), where, by))
+        else:
+            why = trouble or Trouble("the driver does not tell it", "install a newer driver")
+            unseen.append(Unobserved(("host", name), why.reason, why.mend))
+    for gpu in gpus:
+        _asset(gpu.card, found, where, by)
+
+
+def _asset(card: Card, found: list[Reading], where: str, by: By) -> None:
+    for part, value in (("uuid", card.uuid), ("bus", card.bus)):
+        if value is not None:
+            found.append(seen(("host", "gpus", str(card.index), part), value, where, by))
+
+
+def _value(name: str, gpu: Seen) -> Any:
+    card, part = gpu.card, gpu.part
+    bare = split_mig(card.name)[0] if card.name else None
+    values: dict[str, Callable[[], Any]] = {
+        "gpu": lambda: bare,
+        "gpu_product": lambda: card.name,
+        "gpu_device": lambda: card.device,
+        "compute_capability": lambda: card.capability,
+        "sm_count": lambda: part.sm_count if part is not None else card.sm_count,
+        "gpu_memory": lambda: part.memory if part is not None else card.memory,
+        "virtualization": lambda: card.virtualization,
+        "mig": lambda: (part.profile or "unknown profile") if part is not None else None,
+    }
+    return values[name]()
+
+
+def _joined(name: str, values: Sequence[Any]) -> Any:
+    kinds = list(dict.fromkeys(values))
+    if len(kinds) == 1:
+        return kinds[0]
+    if name == "gpu":
+        return list(values)
+    if name in ("gpu_memory", "sm_count"):
+        return min(values)
+    if name == "compute_capability":
+        return ", ".join(sorted(kinds))
+    return ", ".join(f"{values.count(kind)}x {kind}" for kind in sorted(kinds))
+
+
+def _links(
+    machine: Machine, gpus: Sequence[Seen], where: str, by: By, found: list[Reading], unseen: list[Unobserved]
+) -> None:
+    indexes = sorted({gpu.card.index for gpu in gpus})
+    pairs = [machine.linked.get((one, other)) for one in indexes for other in indexes if one < other]
+    if not pairs or None in pairs:
+        why = machine.troubles.get("interconnect", Trouble("the driver does not tell how the GPUs are linked", ""))
+        unseen.append(Unobserved(("host", "interconnect"), why.reason, why.mend))
+        return
+    word = "nvlink" if all(pairs) else "nvlink-partial" if any(pairs) else "pcie"
+    found.append(seen(("host", "interconnect"), word, where, by))
+
+
+def _one(machine: Machine, name: str, value: Any, found: list[Reading], unseen: list[Unobserved]) -> None:
+    if value is not None:
+        found.append(seen(("host", name), value, machine.source, By.ENDPOINT))
+    elif (trouble := machine.troubles.get(name)) is not None:
+        unseen.append(Unobserved(("host", name), trouble.reason, trouble.mend))
+
+
+def _health(machine: Machine) -> tuple[Check, ...]:
+    checks = []
+    kernel, library = machine.kernel_driver, machine.library_driver
+    if kernel and library:
+        good = kernel == library
+        detail = f"kernel module {kernel}, NVML library {library}"
+        mend = "" if good else "reboot or reload the kernel module; restart the container"
+        status = CheckStatus.PASS if good else CheckStatus.FAIL
+        checks.append(Check("check.driver_witnesses_agree", status, detail, "/proc/driver/nvidia/version", mend))
+    if machine.cards:
+        sick = [f"GPU {card.index}: {text}" for card in machine.cards for text in card.ailments]
+        sick += [f"GPU {card.index}: {card.lost.reason}" for card in machine.cards if card.lost is not None]
+        mend = "drain the node, then reset or replace the GPU" if sick else ""
+        status = CheckStatus.FAIL if sick else CheckStatus.PASS
+        detail = "; ".join(sick) or f"{len(machine.cards)} GPUs report no errors"
+        checks.append(Check("check.gpus_healthy", status, detail, machine.source, mend))
+    return tuple(checks)
+
+
+def _enough(machine: Machine, choice: Choice, used: int | None, source: str) -> Check | None:
+    if used is None:
+        return None
+    there = len(choice.gpus)
+    detail = f"{there} GPUs are visible, {used} are used ({source})"
+    status = CheckStatus.PASS if there >= used else CheckStatus.FAIL
+    mend = "" if there >= used else "give the server more GPUs, or see CUDA_VISIBLE_DEVICES"
+    return Check("check.gpus_enough", status, detail, f"{machine.source}, {choice.source}", mend)
+
+
+def _alike(gpus: Sequence[Seen]) -> Check | None:
+    if len(gpus) < 2:
+        return None
+    kinds = sorted(
+        {f"{gpu.card.name} {gpu.card.device or ''} {gpu.part.profile if gpu.part else ''}".strip() for gpu in gpus}
+    )
+    if len(kinds) == 1:
+        return Check("check.gpus_alike", CheckStatus.PASS, f"all {len(gpus)} are {kinds[0]}")
+    mend = "choose GPUs of one kind with CUDA_VISIBLE_DEVICES"
+    return Check("check.gpus_alike", CheckStatus.FAIL, f"one server uses {' and '.join(kinds)}", "", mend)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())

@@ -1,0 +1,249 @@
+"""What serves here, or would serve: the process or planned command, its environment, arguments and checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from lockllm import engines
+from lockllm.checkpoint import hub
+from lockllm.engines import Engine, Model, Probe
+from lockllm.engines._launch import unwrap
+from lockllm.errors import UsageError
+from lockllm.facts.fact import Stage
+from lockllm.facts.observation import Unobserved
+from lockllm.observe import http, interpreter, plan, proc, python, servers
+from lockllm.observe.plan import Plan
+from lockllm.observe.python import Environment
+from lockllm.observe.request import Request
+from lockllm.observe.servers import Found
+
+_READY = Probe(path="/v1/models")
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was found out about the server before anything slow is asked."""
+
+    stage: Stage
+    found: Found | None = None  # its process, where it is one of this machine
+    address: http.Server | None = None  # where HTTP is asked
+    elsewhere: Unobserved | None = None  # why the rest of it is not this machine's to see
+    environment: Environment | None = None
+    no_environment: Unobserved | None = None
+    plan: Plan | None = None  # its command line, running or planned
+    engine: Engine | None = None
+    engine_name: str | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether a running server is looked at."""
+        return self.found is not None or self.address is not None
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The variables that reach the engine."""
+        return self.plan.env if self.plan else self.found.process.env if self.found else {}
+
+    def path(self, name: str) -> str:
+        """A path as the server means it, as this process can open it."""
+        base = self.plan.cwd if self.plan else "/"
+        joined = os.path.join(base or "/", name)
+        return str(self.found.process.path(joined)) if self.found else os.path.normpath(joined)
+
+
+def locate(request: Request) -> Serving:
+    """Find the server that a request means. UsageError where it names none, or several fit."""
+    address = http.parse(request.server) if request.server is not None else None
+    headers = http.key_headers(request.api_key, request.headers)
+    if address is not None and request.wait > 0 and request.stage is not Stage.PREFLIGHT:
+        http.wait(address, _READY, headers, request.wait, request.timeout)
+    found: Found | None = None
+    elsewhere: Unobserved | None = None
+    if request.pid is not None:
+        found = servers.by_pid(request.pid)
+    elif address is not None:
+        local = servers.by_address(address)
+        found, elsewhere = (local, None) if isinstance(local, Found) else (None, local)
+    elif not request.command and request.stage is not Stage.PREFLIGHT:
+        found = servers.choose(request.engine)
+    if address is None and found is not None:
+        address = _address(found)
+        if address is not None and request.wait > 0:
+            http.wait(address, _READY, headers, request.wait, request.timeout)
+    stage = request.stage or (Stage.ALL if found is not None or address is not None else Stage.PREFLIGHT)
+    if stage is Stage.PREFLIGHT:
+        address = None
+    return _understand(request, Serving(stage=stage, found=found, address=address, elsewhere=elsewhere))
+
+
+def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str] | Unobserved:
+    """The checkpoint that the server loads or would load: its path, a revision in a cache, and how that is known."""
+    none = ("checkpoint",)
+    if request.checkpoint is not None:
+        if not os.path.exists(request.checkpoint):
+            mend = "name a directory, an HF cache snapshot or a .gguf file"
+            raise UsageError(f"no checkpoint at {request.checkpoint}", where="--checkpoint", mend=mend)
+        return request.checkpoint, None, "--checkpoint"
+    if serving.elsewhere is not None:
+        return Unobserved(none, serving.elsewhere.reason, serving.elsewhere.mend)
+    given = serving.plan.given if serving.plan else None
+    mapped = _mapped(serving)
+    if given is not None and given.model is not None:
+        place = model(given.model, serving, request)
+        if not isinstance(place, Unobserved):
+            return place
+        if mapped is not None:
+            return mapped
+        return place
+    if mapped is not None:
+        return mapped
+    if serving.found is not None and serving.found.form is None:
+        mend = "name its checkpoint with --checkpoint"
+        return Unobserved(none, f"pid {serving.found.process.pid} maps no weights and names no model", mend)
+    if request.path is not None and os.path.exists(request.path):
+        return request.path, None, "llm.toml"
+    if request.repo is not None:
+        cache = hub.cache_root(os.environ, os.path.expanduser("~"))
+        folder = hub.repo_folder(cache, request.repo)
+        if hub.is_repo(folder):
+            return folder, request.commit or request.revision, "our own cache: not proven to be what a server loads"
+    return Unobserved(none, "no server, command or path says which checkpoint is meant", "name it with --checkpoint")
+
+
+def model(named: Model, serving: Serving, request: Request) -> tuple[str, str | None, str] | Unobserved:
+    """Where a model argument leads: a path, or a repository in the cache that the process itself uses."""
+    local = serving.path(os.path.expanduser(named.text) if named.text.startswith("~") else named.text)
+    if os.path.exists(local):
+        return local, None, named.source
+    if named.text.startswith(("/", ".", "~")) or named.text.count("/") > 1:
+        return Unobserved(("checkpoint",), f"{named.text} is not there ({named.source})", "see the server's mounts")
+    env = serving.env
+    home = env.get("HOME") or os.path.expanduser("~")
+    caches = [hub.cache_root(env, home)]
+    if env.get("HF_HUB_CACHE") is None and "--download-dir" in (serving.plan.form.args if _form(serving) else ()):
+        caches.insert(0, _after(serving, "--download-dir"))
+    for cache in caches:
+        folder = serving.path(hub.repo_folder(cache, named.text))
+        if hub.is_repo(folder):
+            path, ref = hub.snapshot(folder, named.revision)
+            if path is None:
+                return Unobserved(("checkpoint",), f"{named.text}: {ref}", "download it, or name it with --checkpoint")
+            inner = os.path.join(path, named.file) if named.file else path
+            return inner, ref, f"{named.source}, cache ref {ref}"
+    mend = "download it, name it with --checkpoint, or set HF_HOME as the server has it"
+    return Unobserved(("checkpoint",), f"the cache holds no {named.text}", mend)
+
+
+def _understand(request: Request, serving: Serving) -> Serving:
+    environment = _environment(request, serving)
+    held = environment if isinstance(environment, Environment) else None
+    missing = environment if isinstance(environment, Unobserved) else None
+    name = serving.found.engine if serving.found else None
+    read: Plan | None = None
+    if serving.found is not None and serving.found.process.argv:
+        process = serving.found.process
+        version = _version(held, serving.found.engine)
+        read = plan.plan(process.argv, process.env, process.cwd, version, _reader(serving.found), live=True)
+    elif request.command:
+        version = _version(held, request.engine)
+        read = plan.plan(request.command, request.environ, request.cwd, version, engine=request.engine)
+        if version is None and held is not None and read.form is not None:
+            version = _version(held, read.form.engine)
+            read = plan.plan(request.command, request.environ, request.cwd, version, engine=request.engine)
+    name = name or (read.form.engine if read and read.form else None)
+    if name is None and serving.address is None:
+        name = request.engine
+    engine = engines.load(name) if name in engines.available() and name is not None else None
+    if serving.found is None and not request.command and request.python is None and serving.elsewhere is None:
+        chosen = _nearby(engine)
+        held, missing = (chosen, None) if isinstance(chosen, Environment) else (None, chosen)
+    return msgspec.structs.replace(
+        serving, environment=held, no_environment=missing, plan=read, engine=engine, engine_name=name
+    )
+
+
+def _environment(request: Request, serving: Serving) -> Environment | Unobserved | None:
+    if request.python is not None:
+        return interpreter.ask(request.python)
+    if serving.found is not None:
+        return python.of_process(serving.found.process, serving.found.loaded.sites)
+    if serving.elsewhere is not None:
+        return Unobserved(("packages",), serving.elsewhere.reason, serving.elsewhere.mend)
+    if request.command:
+        taken = unwrap(request.command, request.environ)
+        cwd = os.path.join(request.cwd, taken.cwd)
+        found = python.of_command(taken.argv, taken.env, cwd) if taken.argv else None
+        if found is not None:
+            return found
+        mend = "name the interpreter of the serving environment with --python"
+        return Unobserved(("packages",), "the command names no Python program of this host", mend)
+    return None
+
+
+def _nearby(engine: Engine | None) -> Environment | Unobserved:
+    """The environment that would serve where nobody names one: ours, or that of the `python3` in front on PATH."""
+    own = python.own()
+    if engine is None or own.of_any(engine.distributions) is not None:
+        return own
+    for word in ("python3", "python"):
+        other = python.of_command((word,), os.environ, os.getcwd())
+        if other is not None and other.of_any(engine.distributions) is not None:
+            return other
+    reason = f"{engine.name} is installed neither beside lockllm nor in the environment on PATH"
+    return Unobserved(("packages",), reason, "name the interpreter of the serving environment with --python")
+
+
+def _version(environment: Environment | None, engine: str | None) -> str | None:
+    if environment is None or engine is None or engine not in engines.available():
+        return None
+    one = environment.of_any(engines.load(engine).distributions)
+    return one.version.partition("+")[0] if one else None
+
+
+def _address(found: Found) -> http.Server | None:
+    """Where a process answers HTTP, as seen from here."""
+    if not found.listens or not servers.same_network(found.process):
+        return None
+    given = [each for each in found.listens if each[1] == _port(found)]
+    host, port = (given or list(found.listens))[0]
+    return http.Server("http", {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, host), port)
+
+
+def _port(found: Found) -> int | None:
+    words = found.form.args if found.form else ()
+    for at, word in enumerate(words):
+        if word in ("--port", "--server-port", "-p") and at + 1 < len(words) and words[at + 1].isdigit():
+            return int(words[at + 1])
+        if word.startswith(("--port=", "--server-port=")) and word.partition("=")[2].isdigit():
+            return int(word.partition("=")[2])
+    return None
+
+
+def _mapped(serving: Serving) -> tuple[str, str | None, str] | None:
+    """The weights that the process maps: one file, or the folder of several."""
+    if serving.found is None or not serving.found.loaded.weights:
+        return None
+    process = serving.found.process
+    files = [Path(file.path) for file in serving.found.loaded.weights]
+    source = f"/proc/{process.pid}/maps"
+    folder = files[0].parent
+    one = files[0] if files[0].suffix.lower() == ".gguf" else folder
+    place = proc.inside(process.root, str(one))
+    return (str(place), None, source) if place.exists() else None
+
+
+def _reader(found: Found) -> plan.Read:
+    return lambda path: plan.read_file(str(found.process.path(path)))
+
+
+def _form(serving: Serving) -> bool:
+    return serving.plan is not None and serving.plan.form is not None
+
+
+def _after(serving: Serving, option: str) -> str:
+    words = serving.plan.form.args if serving.plan and serving.plan.form else ()
+    at = words.index(option)
+    return words[at + 1] if at + 1 < len(words) else ""
