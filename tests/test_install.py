@@ -1,4 +1,4 @@
-"""Installing lockllm beside an engine moves nothing there. The one test that asks the package index, as an install does."""
+"""Installing lockllm beside an engine moves nothing there. These tests alone ask the package index, as an install does."""
 
 from __future__ import annotations
 

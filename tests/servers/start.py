@@ -80,10 +80,11 @@ def llama_home(folder: Path) -> Path:
 
 
 def linked_venv(venv: Path, folder: Path) -> Path:
-    """An environment like another: every package by link, metadata and programs as copies, so that a test can edit them."""
+    """An environment like another: packages by link, metadata and programs as copies that a test can edit."""
     python = venv / "bin" / "python"
     (folder / "bin").mkdir(parents=True)
-    (folder / "bin" / "python").symlink_to(python.resolve())
+    for name in ("python", "python3", f"python{sys.version_info[0]}.{sys.version_info[1]}"):
+        (folder / "bin" / name).symlink_to(python.resolve())
     shutil.copy2(venv / "pyvenv.cfg", folder / "pyvenv.cfg")
     for program in (venv / "bin").iterdir():
         text = program.read_bytes() if program.is_file() and not program.is_symlink() else b""
