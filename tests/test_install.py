@@ -1,4 +1,4 @@
-"""Installing lockllm beside an engine moves nothing there. These tests alone ask the package index, as an install does."""
+"""Installing lockllm beside an engine moves nothing there. Only these tests ask the package index, as an install does."""
 
 from __future__ import annotations
 
