@@ -60,11 +60,11 @@ SCHEMAS := spec lock observation report diff inspect
 
 schemas: .venv/stamp  ## write schemas/ from the code's own types
 	@mkdir -p schemas
-	@for name in $(SCHEMAS); do $(BIN)/lockllm schema $$name > schemas/$$name.schema.json || exit 1; done
+	@for name in $(SCHEMAS); do $(BIN)/lockllm schema $$name > schemas/$$name.json || exit 1; done
 
 check-schemas: .venv/stamp  ## whether schemas/ is what the code says
 	@made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && \
-	for name in $(SCHEMAS); do $(BIN)/lockllm schema $$name > $$made/$$name.schema.json || exit 1; done && \
+	for name in $(SCHEMAS); do $(BIN)/lockllm schema $$name > $$made/$$name.json || exit 1; done && \
 	if diff -ru schemas $$made; then echo "schemas/ holds the $(words $(SCHEMAS)) that the code writes"; \
 	else echo "schemas/ is not what the code writes: run make schemas and review it" >&2; exit 1; fi
 

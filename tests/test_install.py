@@ -1,4 +1,4 @@
-"""Installing lockllm beside an engine moves nothing there. Only these tests ask the package index, as an install does."""
+"""Installing lockllm beside an engine moves nothing there. Only these tests ask the package index, as installs do."""
 
 from __future__ import annotations
 
