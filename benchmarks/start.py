@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import sys
 import tempfile
@@ -14,8 +15,9 @@ BASE = [sys.executable, "-c", "import click, msgspec, tomllib, hashlib, json"]
 
 
 def rows() -> Iterator[Row]:
-    """The start of each command, with bytecode and without."""
+    """The start of the commands that a gate and a reviewer run, bytecode written."""
     lockllm = str(Path(sys.executable).parent / "lockllm")
+    compileall.compile_dir(Path(__file__).parent.parent / "lockllm", quiet=1)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for name, digit in (("a.lock", "0"), ("b.lock", "1")):
