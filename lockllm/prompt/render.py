@@ -94,7 +94,8 @@ def study(
     outcome = run(task, ("jinja2", "markupsafe"), limits)
     answers = list(outcome.answers)
     if answers and "stale" in answers[0]:
-        outcome, answers = Outcome((), f"{answers[0]['stale']} has known escapes from its sandbox: 3.1.6 is needed"), []
+        stale = f"{answers[0]['stale']} has known escapes from its sandbox: 3.1.6 is needed"
+        outcome, answers = Outcome((), stale, world=True), []
     analysis: Analysis | Refused = _refused({}, outcome)
     if analyze and answers:
         first = answers.pop(0)
@@ -126,6 +127,6 @@ def _refused(found: Mapping[str, Any], outcome: Outcome) -> Refused:
         words = str(found["refused"]).strip() or str(found.get("type", "no reason given"))
         named = found.get("type") in {"TypeError", "ValueError", "KeyError", "AttributeError", "ZeroDivisionError"}
         return Refused(f"{found['type']}: {words}" if named else words)
-    if "library" in outcome.ended or "interpreter" in outcome.ended or "child process can" in outcome.ended:
+    if outcome.world:
         return Refused(outcome.ended, world=True)
     return Refused(outcome.ended or "its process ended without an answer", bounded=True)

@@ -10,7 +10,8 @@ from lockllm.prompt.rules import release
 from lockllm.prompt.templates import CONFIG, DEFAULT, TOOL_USE, Candidate, Read, Shelf, document, shelve
 
 _NEWEST = {
-    "transformers": (5, 24), "vllm": (0, 33), "sglang": (0, 5), "tgi": (3, 3), "lmdeploy": (0, 18), "tensorrt-llm": (1, 3),
+    "transformers": (5, 24), "vllm": (0, 33), "sglang": (0, 5), "tgi": (3, 3), "lmdeploy": (0, 18),
+    "tensorrt-llm": (1, 3),
 }  # fmt: skip
 _OLDEST = {"vllm": (0, 9)}
 _MULTIMODAL = ("vision_config", "audio_config", "vision_tower", "thinker_config")

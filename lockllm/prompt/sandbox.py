@@ -32,17 +32,21 @@ TOKENIZER_LIMITS = Limits(seconds=20.0, patience=60.0, memory=3072 * _MIB)
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The answers in the order of the jobs; `ended` says why there are fewer than jobs, where there are."""
+    """The answers in the order of the jobs; `ended` says why there are fewer than jobs, where there are.
+
+    `world`: the reason lies with this machine, not with what was run.
+    """
 
     answers: tuple[dict[str, Any], ...]
     ended: str = ""
+    world: bool = False
 
 
 def run(task: Mapping[str, Any], modules: Sequence[str], limits: Limits) -> Outcome:
     """Do the jobs of a task in a child that can import these modules. Never raises for what is foreign."""
     places = _places(modules)
     if isinstance(places, str):
-        return Outcome((), places)
+        return Outcome((), places, world=True)
     work = _written(task)
     if work is None:
         return Outcome((), "the request is nested too deeply")
@@ -55,7 +59,7 @@ def run(task: Mapping[str, Any], modules: Sequence[str], limits: Limits) -> Outc
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
         )  # fmt: skip
     except OSError as error:
-        return Outcome((), f"no child process can be started: {error.strerror}")
+        return Outcome((), f"no child process can be started: {error.strerror}", world=True)
     with child:
         try:
             out, late = _talk(child, given, limits.patience, 8 * (limits.longest + room))

@@ -1,0 +1,236 @@
+"""The facts and findings of the prompt: what `inspect`, `observe` and `lock` say about template and probes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
+from lockllm.facts.registry import seen
+from lockllm.prompt import probes
+from lockllm.prompt.render import Analysis, Refused, Rendered, renderings, study
+from lockllm.prompt.resolve import Resolution, resolve
+from lockllm.prompt.rules import NEWEST, Rules, rules
+from lockllm.prompt.templates import CONFIG, Candidate, Read, document
+from lockllm.prompt.tokens import special_tokens
+
+_OWN_RENDERER = {
+    "tgi": ("TGI renders with minijinja", "compare POST /chat_tokenize of the running server"),
+    "llama.cpp": ("llama.cpp renders with a Jinja of its own", "compare POST /apply-template of the running server"),
+    "ollama": (
+        "Ollama renders with code and templates of its own",
+        "compare prompt token counts of the running server",
+    ),
+}
+_SERVED_CLOCKS = {"llama.cpp": ("date_string", "datetime"), "ollama": ("date_string", "datetime")}
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the server that the template is for. All of it may be unknown."""
+
+    engine: str | None = None
+    version: str | None = None
+    explicit: Candidate | None = None  # what a flag names: `given.explicit`
+    transformers: str | None = None  # the installed release
+    tokenizer_mode: str | None = None
+    content_format: str | None = None  # what a flag says: string or openai
+    arguments: Mapping[str, Any] = {}  # the server's default chat_template_kwargs
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was seen of the prompt."""
+
+    resolution: Resolution
+    readings: tuple[Reading, ...] = ()
+    unobserved: tuple[Unobserved, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+
+def observe(
+    read: Read, names: Sequence[str], setup: Setup | None = None, *, gguf: Mapping[str, str] | None = None,
+    gguf_tokens: Mapping[str, str] | None = None, tokenizer_json: str | None = None, by: By = By.FILE,
+) -> Prompt:  # fmt: skip
+    """Resolve, analyze and probe the template of a checkpoint. Never raises for what a checkpoint holds.
+
+    `read` and `names` give the checkpoint's files, `gguf` and `gguf_tokens` the template keys and special tokens of a
+    GGUF. `tokenizer_json` is the path of a plain file that token ids are made with, where the library is installed.
+    """
+    given = setup or Setup()
+    resolution = resolve(
+        read, names, given.engine, given.version, explicit=given.explicit, gguf=gguf, transformers=given.transformers,
+        tokenizer_mode=given.tokenizer_mode,
+    )  # fmt: skip
+    winner = resolution.winner
+    found: list[Reading | Unobserved | Check] = [*_identity(resolution, by)]
+    if winner is not None and winner.text is not None:
+        tokens = dict(gguf_tokens or {})
+        if not tokens:
+            tokens = special_tokens(document(read, CONFIG) or {}, document(read, "special_tokens_map.json"))
+        found += _studied(winner, tokens, given, tokenizer_json, by)
+    found += _findings(resolution)
+    return Prompt(
+        resolution=resolution,
+        readings=tuple(each for each in found if isinstance(each, Reading)),
+        unobserved=tuple(each for each in found if isinstance(each, Unobserved)),
+        checks=tuple(each for each in found if isinstance(each, Check)),
+    )
+
+
+def _identity(resolution: Resolution, by: By) -> Iterator[Reading | Unobserved]:
+    winner = resolution.winner
+    if resolution.unknown:
+        mend = "name the template with the engine's own flag"
+        yield Unobserved(("chat_template",), resolution.unknown, mend)
+    elif winner is None:
+        yield seen("chat_template.sha256", None, "no file holds a chat template for a plain chat", by)
+        yield seen("chat_template.source", None, "no file holds a chat template for a plain chat", by)
+    else:
+        where = f"{winner.source} ({winner.name})" if winner.name and winner.source == CONFIG else winner.source
+        yield seen("chat_template.source", winner.source, where, by)
+        if winner.text is not None:
+            yield seen("chat_template.sha256", winner.sha256, where, by)
+        else:
+            yield Unobserved(("chat_template", "sha256"), "the engine's own code is the template", "pin engine.version")
+
+
+def _studied(
+    winner: Candidate, tokens: Mapping[str, Any], given: Setup, tokenizer_json: str | None, by: By
+) -> Iterator[Reading | Unobserved | Check]:
+    source = winner.source
+    library = given.version if given.engine == "transformers" else given.transformers
+    applied = rules(library)
+    analysis, texts = _examined(winner.text or "", tokens, given, applied)
+    if isinstance(analysis, Refused):
+        for name in ("context", "content_format"):
+            yield Unobserved(("chat_template", name), f"the template cannot be read: {analysis.reason}")
+    else:
+        yield from _read_of(analysis, given, source, by)
+    yield _clock(analysis, source, given)
+    yield _renders(texts[0], source)
+    yield _bos(texts[0], tokens, source)
+    if given.engine in _OWN_RENDERER:
+        yield Unobserved(("prompt_probes",), *_OWN_RENDERER[given.engine])
+    elif applied is None:
+        reason = f"what transformers {library} does to a conversation was not read (newest read: {NEWEST})"
+        yield Unobserved(("prompt_probes",), reason, "compare with the running server")
+    else:
+        yield from _probed(texts, source, tokenizer_json, by)
+
+
+def _examined(
+    template: str, tokens: Mapping[str, Any], given: Setup, applied: Rules | None
+) -> tuple[Analysis | Refused, tuple[Rendered | Refused, ...]]:
+    """One child for syntax tree and probes; two where what is rendered depends on the tree."""
+    asked = [each.request for each in probes.PROBES.values()]
+    if given.content_format or given.engine not in {"vllm", "sglang"}:
+        requests = [_served(each, given, given.content_format or "string") for each in asked]
+        return study(template, requests, tokens, probes.NOW, applied=applied)
+    analysis = study(template, (), tokens, probes.NOW, applied=applied)[0]
+    served = "string" if isinstance(analysis, Refused) else _format_of(analysis, given.engine)
+    return analysis, renderings(
+        template, [_served(each, given, served) for each in asked], tokens, probes.NOW, applied=applied
+    )
+
+
+def _format_of(analysis: Analysis, engine: str | None) -> str:
+    return analysis.sglang_format if engine == "sglang" else analysis.vllm_format
+
+
+def _served(request: Mapping[str, Any], given: Setup, content_format: str) -> dict[str, Any]:
+    made = probes.as_served(request, given.engine, content_format)
+    if given.arguments:
+        made["chat_template_kwargs"] = {**given.arguments, **made.get("chat_template_kwargs", {})}
+    return made
+
+
+def _reads_clock(analysis: Analysis, engine: str | None) -> bool:
+    return analysis.clock or any(name in analysis.arguments for name in _SERVED_CLOCKS.get(engine or "", ()))
+
+
+def _read_of(analysis: Analysis, given: Setup, source: str, by: By) -> Iterator[Reading]:
+    clock = ("clock",) if _reads_clock(analysis, given.engine) else ()
+    chance = ("chance",) if analysis.chance else ()
+    yield seen("chat_template.context", (*clock, *chance, *analysis.arguments), f"syntax of {source}", by)
+    if given.content_format:
+        yield seen("chat_template.content_format", given.content_format, "flag", by)
+    elif given.engine in {"vllm", "sglang"}:
+        yield seen("chat_template.content_format", _format_of(analysis, given.engine), f"syntax of {source}", By.RULE)
+
+
+def _probed(
+    texts: Sequence[Rendered | Refused], source: str, tokenizer_json: str | None, by: By
+) -> Iterator[Reading | Unobserved]:
+    from lockllm.prompt.tokenizer import token_ids
+
+    yield seen(("prompt_probes", "version"), probes.VERSION, "this release of lockllm", by)
+    held: dict[str, str] = {}
+    for name, answer in zip(probes.PROBES, texts, strict=True):
+        if isinstance(answer, Rendered):
+            held[name] = answer.text
+            yield seen(("prompt_probes", name, "text"), answer.sha256, f"{source}, rendered", by)
+        elif answer.bounded or answer.world:
+            yield Unobserved(("prompt_probes", name), f"not rendered: {answer.reason}", "use a template that ends")
+        else:
+            yield seen(("prompt_probes", name, "text"), None, f"{source} refuses it: {answer.reason}", by)
+    if not held or tokenizer_json is None:
+        return
+    counted = token_ids(tokenizer_json, list(held.values()))
+    if isinstance(counted, Unobserved):
+        yield counted
+        return
+    for name, ids in zip(held, counted.ids, strict=True):
+        yield seen(("prompt_probes", name, "token_count"), len(ids), counted.source, by)
+        yield seen(("prompt_probes", name, "token_ids"), probes.token_ids_sha256(ids), counted.source, by)
+
+
+def _clock(analysis: Analysis | Refused, source: str, given: Setup) -> Check:
+    name = "check.template_reads_clock"
+    if isinstance(analysis, Refused):
+        return Check(name, CheckStatus.UNKNOWN, f"the template cannot be read: {analysis.reason}", source)
+    if _reads_clock(analysis, given.engine):
+        detail = "the template reads the clock: prompts change at midnight in the server's time zone"
+        return Check(name, CheckStatus.FAIL, detail, source, "serve a template with the date written out")
+    return Check(name, CheckStatus.PASS, "the template does not read the clock", source)
+
+
+def _renders(answer: Rendered | Refused, source: str) -> Check:
+    name = "check.template_renders"
+    if isinstance(answer, Rendered):
+        return Check(name, CheckStatus.PASS, "the template renders a plain chat", source)
+    status = CheckStatus.UNKNOWN if answer.world else CheckStatus.FAIL
+    return Check(name, status, f"a plain chat is not rendered: {answer.reason}", source, "serve another template")
+
+
+def _bos(answer: Rendered | Refused, tokens: Mapping[str, Any], source: str) -> Check:
+    """Only what the template alone shows: whether a tokenizer adds another depends on the server."""
+    name = "check.bos_once"
+    token = tokens.get("bos_token")
+    if isinstance(answer, Refused):
+        return Check(name, CheckStatus.UNKNOWN, f"a plain chat is not rendered: {answer.reason}", source)
+    if isinstance(token, str) and token and answer.text.startswith(token * 2):
+        detail = "the template prints the beginning token twice"
+        return Check(name, CheckStatus.FAIL, detail, source, "serve a template that prints it once")
+    return Check(name, CheckStatus.PASS, "the template prints at most one beginning token", source)
+
+
+def _findings(resolution: Resolution) -> Iterator[Check]:
+    if not resolution.candidates:
+        return
+    name = "check.one_template"
+    winner = resolution.winner
+    differ = resolution.differ if winner else resolution.candidates
+    texts = {each.text for each in differ}
+    listed = ", ".join(dict.fromkeys(each.source for each in differ))
+    if winner is None and (len(texts) > 1 or resolution.unknown or resolution.problems):
+        reason = resolution.unknown or "; ".join(resolution.problems) or "none of them is for a plain chat"
+        yield Check(name, CheckStatus.FAIL, f"no template is surely in force: {reason}", listed, "leave one template")
+    elif winner and texts:
+        detail = f"{winner.source} is in force, and another text stands in {listed}"
+        yield Check(name, CheckStatus.FAIL, detail, winner.source, "remove the others, or make them equal")
+    else:
+        odd = "; ".join(resolution.problems)
+        yield Check(
+            name, CheckStatus.PASS, f"one text is in force{': ' + odd if odd else ''}", winner.source if winner else ""
+        )
