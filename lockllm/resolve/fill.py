@@ -1,0 +1,338 @@
+"""How a lock is filled, group by group, from the first source that has a fact. Pure: every source is passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from lockllm import engines
+from lockllm.documents.lock import Lock
+from lockllm.documents.spec import Spec, is_range
+from lockllm.engines import Context, Given
+from lockllm.facts import keys, registry
+from lockllm.facts.fact import Fact, Path, Policy
+from lockllm.facts.keys import Glob
+from lockllm.facts.observation import ABSENT, By, Observation, Raw, Reading, Unobserved
+
+SPEC = "llm.toml"
+_FILES = ("checkpoint", "tokenizer", "quantization", "chat_template", "adapters", "draft", "prompt_probes")
+_STACK = ("packages", "libraries", "cuda", "rocm")
+_ASKED = ("serve", "sampling")
+_NO_ENVIRONMENT = "the engine is not installed here; run `lockllm observe` on the host and lock with --observation"
+_NO_HOST = "no host was looked at; run `lockllm observe` there and lock with --observation"
+
+
+class Sources(msgspec.Struct, frozen=True, kw_only=True):
+    """What the world gave for one lock. None: that source was not asked or has nothing."""
+
+    version: str  # of the engine, already resolved
+    version_via: str = ""
+    files: tuple[Reading, ...] | None = None  # of the checkpoint, its template and probes; None: kept from the old lock
+    environment: tuple[Reading, ...] | None = None  # of the serving interpreter, where it has that engine version
+    host: tuple[Reading, ...] | None = None  # of this machine, where it is the serving host
+    observation: Observation | None = None
+    required: tuple[Reading, ...] = ()  # the wheel's own `==` requirements
+    unobserved: tuple[Unobserved, ...] = ()
+    commit: str | None = None
+    commit_via: str = ""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `lock` that decide what is kept and taken."""
+
+    upgrade: bool = False
+    upgrade_facts: tuple[str, ...] = ()
+    pin: tuple[str, ...] = ()
+    accept_observed: tuple[str, ...] = ()
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """A fact on which the observation contradicts what the spec resolves to."""
+
+    fact: Fact[Any]
+    resolved: Any
+    observed: Any
+    source: str
+
+
+class Filled(msgspec.Struct, frozen=True):
+    """The lock, and what stands against it."""
+
+    lock: Lock
+    disagreements: tuple[Disagreement, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def fill(spec: Spec, sources: Sources, old: Lock | None, options: Options) -> Filled:
+    """The lock of one spec. Never guesses: what no source has is unpinned with the reason."""
+    filler = _Filler(spec, sources, old, options)
+    filler.files()
+    filler.engine()
+    filler.host()
+    filler.stack()
+    filler.in_force()
+    filler.requested()
+    filler.kept_unknown()
+    filler.against_observation()
+    return filler.done()
+
+
+class _Filler:
+    def __init__(self, spec: Spec, sources: Sources, old: Lock | None, options: Options) -> None:
+        self.spec, self.sources = spec, sources
+        self.old = old
+        self.values: dict[Path, Any] = {}
+        self.via: dict[Path, str] = {}
+        self.absent: set[Path] = set()
+        self.unpinned: dict[Path, str] = {}
+        self.disagreements: list[Disagreement] = []
+        self.warnings: list[str] = []
+        self._upgrade = options.upgrade
+        self._fresh = tuple(map(Glob, options.upgrade_facts))
+        self._pin = tuple(map(Glob, options.pin))
+        self._accept = tuple(map(Glob, options.accept_observed))
+        self._seen = _best(sources.observation.readings if sources.observation else ())
+        self._why = {each.path: each.reason for each in sources.unobserved}
+
+    def put(self, fact: Fact[Any], value: Any, via: str) -> None:
+        if not fact.lockable:
+            return
+        self.unpinned.pop(fact.path, None)
+        if value is ABSENT:
+            if not fact.follows_from:
+                self.absent.add(fact.path)
+            return
+        self.absent.discard(fact.path)
+        self.values[fact.path] = value
+        if via:
+            self.via[fact.path] = via
+
+    def take(self, readings: Iterable[Reading], groups: tuple[str, ...]) -> None:
+        for path, reading in _best(readings).items():
+            if path[0] in groups and not reading.fact.on_request and path not in self.values:
+                self.put(reading.fact, reading.value, via_of(reading))
+
+    def keep(self, groups: tuple[str, ...]) -> bool:
+        """Keep pins of the old lock, unless an upgrade or a moved fact says otherwise. Whether any was kept."""
+        if self.old is None or self._upgrade:
+            return False
+        kept = False
+        for path in [*self.old.values, *self.old.absent]:
+            fact = registry.find(path)
+            if path[0] not in groups or path in self.values or path in self.absent or self._moved(fact):
+                continue
+            self.put(fact, self.old.values.get(path, ABSENT), self.old.via.get(path, ""))
+            if path in self.old.absent:
+                self.absent.add(path)
+            kept = True
+        return kept
+
+    def files(self) -> None:
+        spec = self.spec
+        if self.sources.files is not None:
+            self.take(self.sources.files, _FILES)
+        else:
+            self.keep(_FILES)
+        if spec.repo:
+            self.put(registry.fact("checkpoint.repo"), spec.repo, self._spec_name)
+        if spec.revision:
+            self.put(registry.fact("checkpoint.revision"), spec.revision, self._spec_name)
+        if self.sources.commit:
+            self.put(registry.fact("checkpoint.commit"), self.sources.commit, self.sources.commit_via)
+        self._spec_facts(("tokenizer", "chat_template", "adapters", "draft"))
+        self._say_unobserved(_FILES)
+
+    def engine(self) -> None:
+        self.put(registry.fact("engine.name"), self.spec.engine, self._spec_name)
+        self.put(registry.fact("engine.version"), self.sources.version, self.sources.version_via)
+        self._spec_facts(("engine",))
+        if self._same_engine_seen():
+            self.take(self._seen.values(), ("engine",))
+        if self.sources.environment is not None:
+            self.take(self.sources.environment, ("engine",))
+        self.keep(("engine",))
+
+    def host(self) -> None:
+        self._spec_facts(("host",))
+        for path, text in self.spec.requires.items():
+            if path[0] == "host" and path not in self._seen:
+                self.put(registry.find(path), text, self._spec_name)
+        self.take(self._seen.values(), ("host",))
+        self.keep(("host",))
+        if self.sources.host is not None:
+            self.take(self.sources.host, ("host",))
+        named = {path for path in (*self.values, *self.absent) if path[0] == "host"}
+        if not named - set(self.spec.values) - set(self.spec.requires):
+            self.unpinned[("host",)] = self._why.get(("host",), _NO_HOST)
+
+    def stack(self) -> None:
+        self._spec_facts(_STACK)
+        if self._same_engine_seen():
+            self.take(self._seen.values(), _STACK)
+        if self.sources.environment is not None:
+            self.take(self.sources.environment, _STACK)
+        kept = self.keep(_STACK)
+        self.take(self.sources.required, _STACK)
+        looked = self.sources.environment is not None or self._same_engine_seen() or kept
+        for group in ("packages", "cuda"):
+            if not looked and not any(path[0] == group for path in self.values):
+                self.unpinned[(group,)] = self._why.get((group,), _NO_ENVIRONMENT)
+            elif not looked and group == "packages":
+                self.unpinned[(group,)] = "only those that the engine's own wheel requires exactly; " + _NO_ENVIRONMENT
+
+    def in_force(self) -> None:
+        self._spec_facts(_ASKED)
+        engine = engines.load(self.spec.engine or "")
+        given = given_by(self.spec)
+        context = Context(
+            version=self.sources.version,
+            checkpoint={
+                path: value for path, value in self.values.items() if path[0] in _FILES and not isinstance(value, Raw)
+            },
+            host={
+                path: value for path, value in self.values.items() if path[0] == "host" and not isinstance(value, Raw)
+            },
+            packages={
+                path[1]: str(value) for path, value in self.values.items() if path[0] == "packages" and len(path) == 2
+            },
+            env={path[1]: str(value) for path, value in self.spec.values.items() if path[0] == "env"},
+        )
+        told = list(engine.effective(given, context))
+        self.take((each for each in told if isinstance(each, Reading)), (*_ASKED, "chat_template", "tokenizer"))
+        for each in told:
+            if isinstance(each, Unobserved) and not self._holds(each.path):
+                self.unpinned[each.path] = each.reason
+
+    def requested(self) -> None:
+        """Facts that are locked only where the spec names them, or `--pin` takes them from the observation."""
+        self._spec_facts(("kernels", "env", "engine", "libraries", "cuda", "host"))
+        for path, reading in self._seen.items():
+            if any(glob.matches(path) for glob in self._pin) and path not in self.spec.values:
+                self.put(reading.fact, reading.value, via_of(reading))
+        if self.old is not None and not self._upgrade:
+            for path, value in self.old.values.items():
+                fact = registry.find(path)
+                if fact.known and fact.on_request and path not in self.values and not self._moved(fact):
+                    self.put(fact, value, self.old.via.get(path, ""))
+        if not any(path[0] == "kernels" for path in self.values):
+            self.unpinned[("kernels",)] = "only the start log shows them: lock with --observation and --pin kernels.*"
+        if ("engine", "image_digest") not in self.values:
+            self.unpinned[("engine", "image_digest")] = "only the outside of the container shows it"
+
+    def kept_unknown(self) -> None:
+        """What a newer release locked stays, as it stands."""
+        for path, value in (self.old.values if self.old else {}).items():
+            if not registry.find(path).known and path not in self.values:
+                self.values[path] = value
+
+    def against_observation(self) -> None:
+        for path, reading in self._seen.items():
+            fact = reading.fact
+            if path not in self.values or not fact.verified or path == ("engine", "version"):
+                continue
+            if registry.same(fact, self.values[path], reading.value) or self._in_range(path, reading):
+                continue
+            if any(glob.matches(path) for glob in self._accept):
+                self.put(fact, reading.value, "observation")
+            elif path[0] not in _STACK:
+                self.disagreements.append(Disagreement(fact, self.values[path], reading.value, reading.source))
+        if ("engine", "version") in self._seen and not self._same_engine_seen():
+            seen = self._seen[("engine", "version")]
+            self.disagreements.append(Disagreement(seen.fact, self.sources.version, seen.value, seen.source))
+
+    def done(self) -> Filled:
+        spec = self.spec
+        policy = {
+            fact.key: fact.policy for path in self.values if (fact := registry.find(path)).policy is not Policy.EXACT
+        }
+        for path in spec.requires:
+            if registry.find(path).type.compatible is not None and path[0] == "host":
+                policy[keys.dotted(path)] = Policy.COMPATIBLE
+        lock = Lock(
+            values=self.values,
+            absent=frozenset(path for path in self.absent if path not in self.values),
+            unpinned={path: reason for path, reason in self.unpinned.items() if path not in self.values},
+            requires=spec.requires,
+            policy={**policy, **spec.policy},
+            waive=spec.waive,
+            include=spec.include,
+            exclude=spec.exclude,
+            via=self.via,
+            spec=spec.name.replace("\\", "/").rsplit("/", 1)[-1],
+        )
+        return Filled(lock, tuple(self.disagreements), tuple(self.warnings))
+
+    @property
+    def _spec_name(self) -> str:
+        return self.spec.name.replace("\\", "/").rsplit("/", 1)[-1]
+
+    def _spec_facts(self, groups: tuple[str, ...]) -> None:
+        for path, value in self.spec.values.items():
+            if path[0] in groups:
+                self.put(registry.find(path), value, self._spec_name)
+
+    def _moved(self, fact: Fact[Any]) -> bool:
+        if any(glob.matches(fact.path) for glob in self._fresh):
+            return True
+        held = self.old.values if self.old is not None else {}
+        return any(
+            (path := keys.parse(key)) in held
+            and path in self.values
+            and not registry.same(registry.find(path), held[path], self.values[path])
+            for key in fact.stale_with
+        )
+
+    def _same_engine_seen(self) -> bool:
+        reading = self._seen.get(("engine", "version"))
+        return reading is not None and registry.same(reading.fact, self.sources.version, reading.value)
+
+    def _holds(self, path: Path) -> bool:
+        return any(held[: len(path)] == path for held in (*self.values, *self.absent))
+
+    def _in_range(self, path: Path, reading: Reading) -> bool:
+        from lockllm.judge.policy import inside
+
+        required = self.spec.requires.get(path)
+        return required is not None and isinstance(reading.value, str) and inside(required, reading.value)
+
+    def _say_unobserved(self, groups: tuple[str, ...]) -> None:
+        for path, reason in self._why.items():
+            if path[0] in groups and not self._holds(path):
+                self.unpinned[path] = reason
+
+
+def given_by(spec: Spec) -> Given:
+    """The spec as an engine's rules read a command line."""
+    readings = tuple(
+        Reading(registry.find(path), value, SPEC, By.PLAN)
+        for path, value in spec.values.items()
+        if path[0] in ("serve", "sampling", "tokenizer", "chat_template", "env", "draft")
+    )
+    return Given(engine=spec.engine or "", readings=readings, auto=spec.auto)
+
+
+def via_of(reading: Reading) -> str:
+    """How a `# via` names the witness: a file and key, `rule`, `default`; never a version, a path of one machine or a date."""
+    if reading.by is By.RULE:
+        return "rule"
+    if reading.by is By.DEFAULT:
+        return "default"
+    if reading.by is By.FILE and "/" not in reading.source and len(reading.source) <= 80:
+        return reading.source
+    return "" if reading.by in (By.PACKAGE, By.FILE) else "observation"
+
+
+def _best(readings: Iterable[Reading]) -> Mapping[Path, Reading]:
+    best: dict[Path, Reading] = {}
+    for reading in readings:
+        held = best.get(reading.fact.path)
+        if held is None or reading.by < held.by:
+            best[reading.fact.path] = reading
+    return best
+
+
+def ranged(spec: Spec) -> bool:
+    """Whether the engine's version is given as a range, or not at all."""
+    return spec.engine_version is None or is_range(spec.engine_version)
