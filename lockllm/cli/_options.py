@@ -12,6 +12,7 @@ import click
 from lockllm.errors import UsageError
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Path, Stage
+from lockllm.facts.observation import Observation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -95,6 +96,29 @@ def globs(option: str, texts: Sequence[str], held: Sequence[Path], *, must_hit: 
             )
         found.append(text)
     return tuple(found)
+
+
+def select(seen: Observation, only: Sequence[str], skip: Sequence[str]) -> Observation:
+    """An observation narrowed to the facts that the globs choose."""
+    import msgspec
+
+    wanted, unwanted = globs("--only", only, (), must_hit=False), globs("--skip", skip, (), must_hit=False)
+    if not wanted and not unwanted:
+        return seen
+    inside, outside = [keys.Glob(text) for text in wanted], [keys.Glob(text) for text in unwanted]
+
+    def chosen(path: Path) -> bool:
+        return (not inside or any(glob.matches(path) for glob in inside)) and not any(
+            glob.matches(path) for glob in outside
+        )
+
+    return msgspec.structs.replace(
+        seen,
+        readings=tuple(each for each in seen.readings if chosen(each.fact.path)),
+        unobserved=tuple(each for each in seen.unobserved if chosen(each.path)),
+        checks=tuple(each for each in seen.checks if chosen(tuple(each.name.split(".")))),
+        complete=frozenset(path for path in seen.complete if chosen((*path, "x"))),
+    )
 
 
 def gate(environ: Mapping[str, str]) -> str:

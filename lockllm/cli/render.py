@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Render a chat template as the engine would.
 
-    PATH is a checkpoint folder. The text is that of servers which render with transformers: transformers serve, vLLM and
-    SGLang. TGI, llama.cpp and Ollama have renderers of their own: ask the server.
+    PATH is a checkpoint folder. The text is that of servers which render with transformers (transformers serve, vLLM,
+    SGLang). TGI, llama.cpp and Ollama have renderers of their own: ask the server.
     """
     from lockllm.prompt.command import compose, shown
 

@@ -1,0 +1,65 @@
+"""`lockllm exec`: verify the planned server, then become it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from lockllm.cli import _files, _observing, _options, _refusal
+from lockllm.errors import UsageError
+from lockllm.judge.verify import verify
+from lockllm.launch.become import become, program
+from lockllm.output import render_report
+
+
+@click.command(
+    short_help="Verify a planned server, then become it.",
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+@click.option("--lock", "lock_file", default="llm.lock", show_default=True, metavar="FILE", help="The lock.")
+@click.option("--warn-only", is_flag=True, help="Print the report and start all the same.")
+@click.option("--allow-unknown", multiple=True, metavar="GLOB", help="Facts that this host can never show; repeatable.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Leave these facts out; repeatable.")
+@click.option("--checkpoint", metavar="PATH", help="The checkpoint, where it cannot be told from the command.")
+@click.option("--python", metavar="PATH", help="The interpreter of the serving environment; it is run once.")
+@click.option(
+    "--gpu", type=click.Choice(["auto", "nvidia", "rocm", "none"]), default="auto", help="What to ask for GPUs."
+)
+@click.option("--quick", is_flag=True, help="Compare sizes and claimed digests; hash no weights.")
+@click.option("--cached", is_flag=True, help="Use the digest cache; without it every byte is hashed.")
+@_options.look
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.pass_context
+def command(
+    ctx: click.Context, lock_file: str, warn_only: bool, allow_unknown: tuple[str, ...], skip: tuple[str, ...],
+    argv: tuple[str, ...], color: str, full: bool, quiet: bool, verbose: bool, **sources: Any,
+) -> None:  # fmt: skip
+    """Verify files, packages, GPUs and the planned command against a lock, then become the command.
+
+    CMD's own options are the planned server. On success this process replaces itself: same pid, signals and exit code are
+    CMD's. A difference or an unknown refuses the start (exit 1 or 3) before a byte of the model is loaded.
+    """
+    path = program(argv[0], os.environ)
+    if path is None:
+        raise UsageError(
+            f"there is no program {argv[0]!r}", where="the command after --", mend="name it by its whole path"
+        )
+    gate = "warn" if warn_only and _options.gate(os.environ) == "enforce" else _options.gate(os.environ)
+    lock = _files.read_lock(lock_file)
+    held = [*lock.values, *lock.absent]
+    seen, subject = _observing.observe(lock, "preflight", {**sources, "exec": True}, command=argv)
+    report = verify(
+        lock, seen, name=lock_file, gate=gate, subject=subject,
+        skip=_options.globs("--skip", skip, held, must_hit=False),
+        allow_unknown=_options.globs("--allow-unknown", allow_unknown, held, must_hit=False),
+    )  # fmt: skip
+    text = render_report(report, "text", **_options.text_options(color, full, quiet, verbose))
+    if report.exit_code:
+        refusal = f"lockllm: refused to start: {argv[0]} does not match {lock_file}\n{text}"
+        click.echo(refusal, nl=False, err=True)
+        _refusal.termination_log(refusal)
+        ctx.exit(report.exit_code)
+    click.echo(text, nl=False, err=True)
+    become(path, argv)

@@ -1,0 +1,46 @@
+"""`lockllm observe`: what this host shows, written down."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from lockllm.cli import _files, _observing, _options
+from lockllm.output.json import observation as to_json
+
+
+@click.command(short_help="Write down what this host shows, to be judged elsewhere.")
+@_options.sources
+@click.option("--lock", "lock_file", metavar="LOCK", help="Look for what this lock names; llm.lock where it is there.")
+@click.option("--stage", type=click.Choice(["preflight", "live", "all"]), help="What to look at.")
+@click.option("--only", multiple=True, metavar="GLOB", help="Write these facts alone; repeatable.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Leave these facts out; repeatable.")
+@click.option("-o", "--output", metavar="FILE", help="Write here instead of to standard output.")
+def command(
+    lock_file: str | None,
+    stage: str | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    output: str | None,
+    **sources: Any,
+) -> None:
+    """Write an observation of this host as JSON, to standard output or FILE.
+
+    Judge it anywhere with `lockllm verify --observation FILE`; lock from it with `lockllm lock --observation FILE`.
+    """
+    lock = (
+        _files.read_lock(lock_file)
+        if lock_file
+        else _files.read_lock("llm.lock")
+        if os.path.exists("llm.lock")
+        else None
+    )
+    seen, _ = _observing.observe(lock, stage, sources)
+    chosen = _options.select(seen, only, skip)
+    if output:
+        _files.write_text(output, to_json(chosen))
+        click.echo(f"wrote {output}: {len(chosen.by_path())} facts seen, {len(chosen.unobserved)} not", err=True)
+    else:
+        click.echo(to_json(chosen), nl=False)

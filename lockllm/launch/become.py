@@ -1,0 +1,32 @@
+"""Replacing this process by the server that was verified."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from lockllm.errors import WorldError
+
+
+def program(name: str, environ: Mapping[str, str]) -> str | None:
+    """The file that a command's first word names, by PATH where it holds no slash; None: there is none that can be run."""
+    return shutil.which(name, path=environ.get("PATH", os.defpath))
+
+
+def become(path: str, argv: Sequence[str]) -> NoReturn:
+    """Become the command: same pid, the words untouched, signals as they were before Python took them."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execv(path, [os.fsencode(word) for word in argv])
+    except OSError as cause:
+        reason = (cause.strerror or str(cause)).lower()
+        raise WorldError(
+            f"the command cannot be run: {reason}", where=path, mend="check that it is a program of this machine"
+        ) from cause

@@ -1,0 +1,136 @@
+"""The command that realizes a lock, for a shell, for docker and for Kubernetes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from lockllm.documents.lock import Lock
+from lockllm.engines import Command
+from lockllm.facts.observation import Raw
+
+KINDS = ("shell", "docker", "kubernetes")
+_IMAGES = {
+    "vllm": "vllm/vllm-openai", "sglang": "lmsysorg/sglang", "llama.cpp": "ghcr.io/ggml-org/llama.cpp",
+    "tgi": "ghcr.io/huggingface/text-generation-inference", "ollama": "ollama/ollama", "lmdeploy": "openmmlab/lmdeploy",
+}  # fmt: skip
+
+
+def write(command: Command, lock: Lock, kind: str) -> str:
+    """The command as text of that kind; what no flag can put in force is said in comments."""
+    return {"shell": _shell, "docker": _docker, "kubernetes": _kubernetes}[kind](command, lock)
+
+
+def _notes(command: Command) -> list[str]:
+    return [f"# {_plain(note)}" for note in command.notes]
+
+
+def _shell(command: Command, lock: Lock) -> str:
+    words = [*(f"{name}={shlex.quote(value)}" for name, value in command.env.items()), *map(shlex.quote, command.argv)]
+    return "\n".join([*_notes(command), _folded(words, " \\\n  ")]) + "\n"
+
+
+def _docker(command: Command, lock: Lock) -> str:
+    words = ["docker run --rm --ipc=host", *_gpus(lock)]
+    words += [f"-e {shlex.quote(f'{name}={value}')}" for name, value in command.env.items()]
+    words += [
+        f"--entrypoint {shlex.quote(command.argv[0])}",
+        shlex.quote(_image(lock)),
+        *map(shlex.quote, command.argv[1:]),
+    ]
+    return "\n".join([*_notes(command), _folded(words, " \\\n  ")]) + "\n"
+
+
+def _kubernetes(command: Command, lock: Lock) -> str:
+    lines = [
+        *_notes(command),
+        "apiVersion: apps/v1",
+        "kind: Deployment",
+        "metadata:",
+        "  name: llm",
+        "spec:",
+        "  replicas: 1",
+        "  selector: {matchLabels: {app: llm}}",
+        "  template:",
+        "    metadata: {labels: {app: llm}}",
+        "    spec:",
+        "      containers:",
+        "        - name: server",
+        f"          image: {_quoted(_image(lock))}",
+        "          command:",
+        *(
+            f"            - {_quoted(word)}"
+            for word in ("lockllm", "exec", "--lock", "/etc/lockllm/llm.lock", "--", *command.argv)
+        ),
+    ]
+    if command.env:
+        lines.append("          env:")
+        for name, value in command.env.items():
+            lines += [f"            - name: {_quoted(name)}", f"              value: {_quoted(value)}"]
+    count = lock.get("host.gpu_count")
+    if isinstance(count, int) and count:
+        lines += ["          resources:", f"            limits: {{nvidia.com/gpu: {count}}}"]
+    lines += [
+        "          volumeMounts:",
+        "            - {name: lock, mountPath: /etc/lockllm, readOnly: true}",
+        "      volumes:",
+        "        - name: lock",
+        "          configMap: {name: llm-lock}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _image(lock: Lock) -> str:
+    image, digest = _text(lock, "engine.image"), _text(lock, "engine.image_digest")
+    if image is None:
+        name = _text(lock, "engine.name") or ""
+        version = _text(lock, "engine.version") or "latest"
+        prefix = "v" if name in ("vllm", "sglang", "lmdeploy") else ""
+        image = f"{_IMAGES.get(name, name or 'IMAGE')}:{prefix}{version}"
+    if digest is None:
+        return image
+    return f"{re.sub(r':[^:/@]+$', '', image.partition('@')[0])}@{digest.rpartition('@')[2]}"
+
+
+def _gpus(lock: Lock) -> list[str]:
+    count = lock.get("host.gpu_count")
+    if isinstance(count, int) and count:
+        return [f"--gpus {count}"]
+    return [] if lock.get("host.platform") == "cpu" else ["--gpus all"]
+
+
+def _text(lock: Lock, key: str) -> str | None:
+    value: Any = lock.get(key)
+    return value if isinstance(value, str) and not isinstance(value, Raw) else None
+
+
+def _folded(words: list[str], joint: str) -> str:
+    """Options stand a line each with their value; a command that fits stays on one line."""
+    whole = " ".join(words)
+    if len(whole) <= 100:
+        return whole
+    lines: list[str] = []
+    for word in words:
+        if (
+            lines
+            and (not word.startswith("-") or re.fullmatch(r"-?\d+(\.\d+)?", word))
+            and lines[-1].startswith("-")
+            and " " not in lines[-1]
+        ):
+            lines[-1] += f" {word}"
+        elif lines and not lines[0].startswith("-") and len(lines) == 1 and not word.startswith("-"):
+            lines[0] += f" {word}"
+        else:
+            lines.append(word)
+    return joint.join(lines)
+
+
+def _quoted(word: str) -> str:
+    return json.dumps(word)
+
+
+def _plain(text: str) -> str:
+    return "".join(char if " " <= char <= "~" else "?" for char in text)
