@@ -25,6 +25,10 @@ MODULES = {
 """Name of an engine -> its module below this package."""
 
 
+class MayBeMissing(str):
+    """The name of a config file that an engine reads where it is there: its absence says nothing."""
+
+
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """One fixed request that only looks. `generates` marks those that make tokens: asked with `--probe-generate` alone."""
 
@@ -139,7 +143,9 @@ class Engine(Protocol):
     def wants_files(self, form: Form, env: Mapping[str, str]) -> Iterable[str]:
         """Config files that the command names, as it spells them: the observer reads them."""
 
-    def given(self, form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
+    def given(
+        self, form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool
+    ) -> Given:
         """What the command says. `files` maps the names of `wants_files` to their text. `live`: a running process."""
 
     def effective(self, given: Given | None, context: Context) -> Iterable[Reading | Unobserved]:

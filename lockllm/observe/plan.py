@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from lockllm import engines
-from lockllm.engines import Form, Given
+from lockllm.engines import Form, Given, MayBeMissing
 from lockllm.engines._launch import Unwrapped, recognise, unwrap
 from lockllm.engines._launch.containers import version_of
 from lockllm.facts.observation import By, Check, Reading
@@ -122,8 +122,11 @@ def _files(names: Iterable[str], cwd: str, unwrapped: Unwrapped, read: Read, war
             path = host_path(os.path.join(unwrapped.cwd or "/", name), unwrapped.mounts)
         try:
             if path is None:
-                raise OSError("it lies inside the container")
+                raise FileNotFoundError(0, "it lies inside the container")
             found[name] = read(path)
+        except (FileNotFoundError, NotADirectoryError) as why:
+            if not isinstance(name, MayBeMissing):
+                warnings.append(f"{name} is not read ({why.strerror}): what it sets is unknown")
         except (OSError, ValueError) as why:
             reason = getattr(why, "strerror", None) or str(why) or "it cannot be read"
             warnings.append(f"{name} is not read ({reason}): what it sets is unknown")
