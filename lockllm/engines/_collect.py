@@ -1,0 +1,168 @@
+"""Gathers what a command line says into one `Given`: the last word on each fact, secrets apart, findings by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lockllm.engines import Given, Model, PathGiven
+from lockllm.engines._argparse import Problem, Word
+from lockllm.engines._values import leaves, secret_name, unresolved, without_userinfo
+from lockllm.facts.fact import Path
+from lockllm.facts.keys import parse
+from lockllm.facts.observation import By, Check, CheckStatus, Reading
+from lockllm.facts.registry import find, seen
+
+
+class Collect:
+    """Mutable while a command line is walked; `given()` ends it."""
+
+    def __init__(self, engine: str, live: bool) -> None:
+        self.engine = engine
+        self.by = By.PROCESS if live else By.PLAN
+        self.readings: dict[Path, Reading] = {}
+        self.auto: set[Path] = set()
+        self.paths: dict[Path, PathGiven] = {}
+        self.adapters: dict[str, Model] = {}
+        self.model: Model | None = None
+        self.tokenizer: Model | None = None
+        self.draft: Model | None = None
+        self.per_node: dict[str, Any] = {}
+        self.operational: list[str] = []
+        self.env: list[Reading] = []
+        self.secrets: list[str] = []
+        self.port: int | None = None
+        self.warnings: list[str] = []
+        self._findings: dict[tuple[str, CheckStatus], list[tuple[str, str, str]]] = {}
+
+    def set(self, key: str | Path, value: Any, source: str) -> None:
+        """A fact's value; `auto` is no reading, and unsets an earlier word."""
+        path = parse(key) if isinstance(key, str) else key
+        self.paths.pop(path, None)
+        if isinstance(value, str) and value.lower() == "auto":
+            self.readings.pop(path, None)
+            self.auto.add(path)
+            return
+        self.auto.discard(path)
+        self.readings[path] = seen(path, without_userinfo(value, self.secrets), source, self.by)
+
+    def kept(self, name: str, value: Any, source: str) -> None:
+        """An option without a neutral name: `serve.args.NAME`, a JSON value one fact a leaf."""
+        self.forget(("serve", "args", name))
+        for path, leaf in leaves(value, ("serve", "args", name)):
+            if any(secret_name(segment) for segment in path[2:]):
+                self.secret(leaf)
+                continue
+            self.set(path, leaf, source)
+
+    def forget(self, prefix: Path) -> None:
+        """Drop every earlier word on what stands below a path."""
+        for path in [path for path in self.readings if path[: len(prefix)] == prefix]:
+            del self.readings[path]
+        self.auto = {path for path in self.auto if path[: len(prefix)] != prefix}
+
+    def secret(self, value: Any) -> None:
+        """A value that must appear nowhere."""
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(each, (str, int, float)) and not isinstance(each, bool) and str(each):
+                self.secrets.append(str(each))
+
+    def path(self, key: str, path: str, source: str) -> None:
+        """A fact that is given as the path of a file."""
+        fact = find(parse(key))
+        self.readings.pop(fact.path, None)
+        self.paths[fact.path] = PathGiven(fact=fact, path=path, source=source)
+
+    def variable(self, name: str, value: str) -> None:
+        """An allow-listed variable."""
+        self.env.append(seen(("env", name), without_userinfo(value, self.secrets), f"variable {name}", self.by))
+
+    def finding(self, name: str, status: CheckStatus, detail: str, source: str = "", mend: str = "") -> None:
+        """One more word of a finding; words of one finding are joined."""
+        entry = (detail, source, mend)
+        held = self._findings.setdefault((name, status), [])
+        if entry not in held:
+            held.append(entry)
+
+    def refuse(self, problems: Iterable[Problem], sure: bool, release: str) -> None:
+        """Words that the parser of the release refuses; not sure: the release is newer than the table."""
+        for problem in problems:
+            detail = f"{problem.flag}: {problem.reason}" if problem.flag else problem.reason
+            status = CheckStatus.FAIL if sure else CheckStatus.UNKNOWN
+            self.finding("check.flags_accepted", status, detail, release, "remove it, or spell it as this release does")
+
+    def checks(self) -> tuple[Check, ...]:
+        """The findings so far, one for each name: a failure hides what could not be told."""
+        found: dict[str, Check] = {}
+        for (name, status), entries in self._findings.items():
+            if name in found and (found[name].status is CheckStatus.FAIL or status is not CheckStatus.FAIL):
+                continue
+            sources = ", ".join(dict.fromkeys(source for _, source, _ in entries if source))
+            mends = "; ".join(dict.fromkeys(mend for _, _, mend in entries if mend))
+            found[name] = Check(name, status, "; ".join(detail for detail, _, _ in entries), sources, mends)
+        return tuple(found.values())
+
+    def given(self) -> Given:
+        """All of it."""
+        open_ = sorted({str(reading.source) for reading in self.readings.values() if unresolved(_text(reading.value))})
+        if open_:
+            self.warnings.append(f"not filled in here: {', '.join(open_[:8])}")
+        return Given(
+            engine=self.engine,
+            readings=tuple(self.readings.values()),
+            model=self.model,
+            tokenizer=self.tokenizer,
+            draft=self.draft,
+            adapters=dict(self.adapters),
+            paths=tuple(self.paths.values()),
+            auto=frozenset(self.auto),
+            per_node=dict(self.per_node),
+            operational=tuple(dict.fromkeys(self.operational)),
+            env=tuple(self.env),
+            secrets=tuple(dict.fromkeys(self.secrets)),
+            port=self.port,
+            checks=self.checks(),
+            warnings=tuple(dict.fromkeys(self.warnings)),
+        )
+
+
+def is_path(text: str) -> bool:
+    """Whether a text is visibly a path and no repository: `/m`, `./m`, `~/m`, `a/b/c`, `m.gguf`."""
+    return text.startswith(("/", ".", "~")) or text.count("/") > 1 or "\\" in text
+
+
+def source_of(word: Word) -> str:
+    """What a person would look for: `argument --dtype`."""
+    return f"argument {word.flag}"
+
+
+def pairs(values: Sequence[Any]) -> list[tuple[str, str]]:
+    """`name=path` words; a word without `=` is its own name."""
+    found = []
+    for value in values:
+        name, equals, path = str(value).partition("=")
+        found.append((name, path) if equals else (str(value), str(value)))
+    return found
+
+
+def truth(text: str) -> bool | None:
+    """A switch in a variable, as most engines read it; None where it is neither."""
+    plain = text.strip().lower()
+    if plain in ("1", "true", "yes", "on", "y", "t"):
+        return True
+    return False if plain in ("0", "false", "no", "off", "n", "f", "") else None
+
+
+def known_value(given: Given | None, key: str) -> Any:
+    """The value that a command gives for a fact, or None."""
+    path = parse(key)
+    return next((reading.value for reading in given.readings if reading.fact.path == path), None) if given else None
+
+
+def best(values: Mapping[Path, Any], key: str) -> Any:
+    """The value in force of a fact, or None."""
+    return values.get(parse(key))
+
+
+def _text(value: Any) -> object:
+    return getattr(value, "value", value)
