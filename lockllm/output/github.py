@@ -5,6 +5,7 @@ from __future__ import annotations
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.judge.report import Report, Result, Status
 from lockllm.output.escape import command_data, command_property
+from lockllm.output.order import nothing_checked, tally
 from lockllm.output.values import show_pair
 
 _LEVEL = {"match": "notice", "mismatch": "error", "unknown": "error"}
@@ -12,10 +13,10 @@ _LEVEL = {"match": "notice", "mismatch": "error", "unknown": "error"}
 
 def report(report: Report) -> str:
     """One command a line. Only what raises the exit code is an error; what is only told is a warning."""
-    counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
+    counts = nothing_checked(report) or f"{tally(report)}; {report.counts.get('unpinned', 0)} not pinned"
     looked_at = report.subject or "this host"
     level = _LEVEL.get(report.status, "error")
-    summary = f"{report.lock} against {looked_at} (stage {report.stage.value}): {counts or 'nothing was checked'}"
+    summary = f"{report.lock} against {looked_at} (stage {report.stage.value}): {counts}"
     if report.gate != "enforce":
         summary += f"; the gate is {report.gate}: nothing is refused"
     lines = [_command(level, report.lock, f"lockllm {report.status}", summary)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.judge.report import Report, Result, Status
 from lockllm.output.escape import xml
+from lockllm.output.order import nothing_checked
 from lockllm.output.values import show, show_pair
 
 _SETTLED = (Status.ALLOWED, Status.WAIVED, Status.IGNORED, Status.NOT_DUE)
@@ -14,8 +15,8 @@ def report(report: Report) -> str:
     """A mismatch is a failure, an unknown an error, what is tolerated or not due is skipped."""
     cases = [_result(each) for each in report.results]
     cases += [_check(each, each.name in report.told_only) for each in report.checks]
-    if not any(kind in ("failure", "error") for kind, _ in cases) and report.status != "match":
-        cases.append(("error", _case("lockllm", "verdict", _outcome("error", f"{report.status}: nothing was checked"))))
+    if nothing := nothing_checked(report):
+        cases.append(("error", _case("lockllm", "verdict", _outcome("error", nothing))))
     kinds = [kind for kind, _ in cases]
     numbers = f'tests="{len(cases)}" failures="{kinds.count("failure")}" errors="{kinds.count("error")}"'
     skipped = f'skipped="{kinds.count("skipped")}"'

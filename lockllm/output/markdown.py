@@ -11,7 +11,7 @@ from lockllm.judge.report import Change, Diff, Report, Result, Status
 from lockllm.output.changes import KINDS, Block, blocks, followed, verdict
 from lockllm.output.changes import tally as tally_of_diff
 from lockllm.output.escape import code, fenced, prose
-from lockllm.output.order import causes_first, pinned, tally
+from lockllm.output.order import causes_first, nothing_checked, pinned, tally
 from lockllm.output.values import show, show_pair
 
 _SETTLED = (Status.ALLOWED, Status.WAIVED, Status.IGNORED)
@@ -22,7 +22,7 @@ def report(report: Report, *, full: bool = False) -> str:
     """A report: the verdict, tables of what differs, is not seen or contradicts itself, and the rest folded away."""
     lines = [f"### lockllm: {prose(report.status)}", ""]
     where = f"{code(report.lock)} against {prose(report.subject or 'this host')}, stage {report.stage.value}"
-    lines += [f"{where}: **{prose(tally(report))}**."]
+    lines += [f"{where}: **{prose(nothing_checked(report) or tally(report))}**."]
     differing = [each for each in report.results if each.status is Status.MISMATCH]
     lines += _table(("fact", "expected", "found", "effect", "mend"), (
         (_INDENT * depth + code(each.fact.key), *_pair(each, full), _effect(each), _mend(each))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lockllm.facts.fact import Policy
 from lockllm.facts.observation import CheckStatus
 from lockllm.judge.report import Report, Result, Status
 
@@ -75,3 +76,23 @@ def tally(report: Report) -> str:
         if count:
             counted.append(f"{count} {words}")
     return ", ".join([*counted, "1 matches" if matching == 1 else f"{matching} match"])
+
+
+def nothing_checked(report: Report) -> str:
+    """Why a gate that found nothing wrong is not good all the same; empty where something was checked or is missing."""
+    results = report.results
+    if report.status != "unknown" or any(each.status is Status.UNKNOWN and each.blocking for each in results):
+        return ""
+    if not results:
+        return "nothing was checked: no locked fact was chosen, or the lock holds none"
+    counted = (
+        (sum(1 for each in results if each.status is Status.NOT_DUE), "not due at this stage"),
+        (sum(1 for each in results if each.policy is Policy.IGNORE), "ignored by policy"),
+    )
+    why = ", ".join(f"{count} {words}" for count, words in counted if count)
+    return f"nothing was checked: of {facts(len(results))}, {why or 'none was due and seen'}"
+
+
+def facts(count: int) -> str:
+    """`1 fact`, `2 facts`."""
+    return "1 fact" if count == 1 else f"{count} facts"

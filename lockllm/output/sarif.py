@@ -13,6 +13,7 @@ from lockllm.facts.registry import family
 from lockllm.judge.report import Report, Result, Status
 from lockllm.output.escape import visible
 from lockllm.output.json import write
+from lockllm.output.order import nothing_checked
 from lockllm.output.values import show_pair
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -33,14 +34,9 @@ def report(report: Report) -> str:
                 check.name, _rule(check.name, _ABOUT.get(check.name, check.name), checks.effect(check.name))
             )
             results.append(_check(check, list(rules).index(check.name), report))
-    if report.status != "match" and not any(each["level"] == "error" for each in results):
-        rules.setdefault(
-            "lockllm.verdict", _rule("lockllm.verdict", "Something was checked.", "a gate that saw nothing")
-        )
-        at = list(rules).index("lockllm.verdict")
-        results.append(
-            _entry("lockllm.verdict", at, "error", f"{report.status}: nothing was checked", "verdict", report)
-        )
+    if nothing := nothing_checked(report):
+        rules["lockllm.verdict"] = _rule("lockllm.verdict", "Something was checked.", "a gate that saw nothing")
+        results.append(_entry("lockllm.verdict", len(rules) - 1, "error", nothing, "verdict", report))
     driver = {"name": "lockllm", "version": __version__, "informationUri": _HOME, "rules": list(rules.values())}
     invocation = {
         "executionSuccessful": True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lockllm.facts.check import effect as check_effect
-from lockllm.facts.fact import Path, Policy
+from lockllm.facts.fact import Path
 from lockllm.facts.observation import Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import dump
 from lockllm.judge.report import Diff, Report, Result, Status
@@ -13,7 +13,7 @@ from lockllm.output import changes, inspected
 from lockllm.output.changes import KINDS
 from lockllm.output.escape import visible
 from lockllm.output.layout import Page, columns
-from lockllm.output.order import pinned, split, tally
+from lockllm.output.order import facts, nothing_checked, pinned, split, tally
 from lockllm.output.values import show, show_pair
 
 _STYLE = {"match": "good", "mismatch": "bad", "unknown": "unsure"}
@@ -89,8 +89,8 @@ class _Writer:
         where = [visible(part) for part in (report.engine, report.host and f"on {report.host}") if part]
         stage = f"(stage {report.stage.value}):" if where else f"stage {report.stage.value}:"
         page.line(" ".join([*where, stage, tally(report)]), indent=indent)
-        if not self.differing and report.status == "unknown" and not any(each.blocking for each in self.unseen):
-            page.line(self._nothing_checked(), indent=indent)
+        if nothing := nothing_checked(report):
+            page.line(nothing, indent=indent)
         blocks = _blocks([each for each in self.causes if each.blocking], self.followers)
         if len(blocks) > 3:
             names = [f"{_above(block)} ({len(block)})" if len(block) > 2 else block[0].fact.key for block in blocks]
@@ -154,23 +154,13 @@ class _Writer:
         """How much is pinned, how much is not, and whether the gate was open."""
         report = self.report
         unpinned = report.counts.get("unpinned", len(report.unpinned))
-        text = f"{_facts(pinned(report))} pinned, {unpinned} not"
+        text = f"{facts(pinned(report))} pinned, {unpinned} not"
         if report.gate != "enforce":
             effect = "nothing would be refused" if report.status == "match" else "nothing is refused"
             text += f"; the gate is {visible(report.gate)}: {effect}"
         else:
             text += f"; exit {report.exit_code}"
         self.page.raw(text, style="" if report.gate == "enforce" else "unsure")
-
-    def _nothing_checked(self) -> str:
-        results = self.report.results
-        if not results:
-            return "nothing was checked: no locked fact was chosen, or the lock holds none"
-        later = sum(1 for each in results if each.status is Status.NOT_DUE)
-        ignored = sum(1 for each in results if each.policy is Policy.IGNORE)
-        reasons = ((later, "not due at this stage"), (ignored, "ignored by policy"))
-        why = [f"{count} {words}" for count, words in reasons if count]
-        return f"nothing was checked: of {_facts(len(results))}, {columns(why) or 'none was due'}"
 
     def _cause(self, result: Result, number: int) -> None:
         page = self.page
@@ -266,7 +256,3 @@ def _common_source(block: Sequence[Result]) -> str:
 def _effect(result: Result) -> str:
     words = KINDS[result.fact.kind]
     return f"{words}: {visible(result.fact.effect)}" if result.fact.effect else words
-
-
-def _facts(count: int) -> str:
-    return "1 fact" if count == 1 else f"{count} facts"

@@ -11,7 +11,7 @@ from lockllm.output.escape import literal, visible
 DIGEST = 12
 _HEX = re.compile(r"(sha256:|sha512:)?([0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})\Z")
 _BARE = re.compile(r"[A-Za-z0-9/~<>=!^](?:[A-Za-z0-9 _.+:/@=,~<>!*()^-]*[A-Za-z0-9_.+:/@=~<>!*()-])?\Z")
-_WORDS = frozenset({"true", "false", "absent", "none", "null", "inf", "nan", "not seen"})
+_WORDS = frozenset({"true", "false", "absent", "inf", "nan", "not seen"})
 _NUMBER = re.compile(r"[+-]?[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?\Z")
 _AROUND = 12  # characters kept on each side of a difference
 
