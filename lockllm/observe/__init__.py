@@ -1,1 +1,175 @@
 """A host, looked at: the sources run side by side and become one observation."""
+
+from __future__ import annotations
+
+import datetime as dt
+import socket
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from lockllm.engines import Engine
+from lockllm.facts.env import is_secret
+from lockllm.facts.fact import Stage
+from lockllm.facts.observation import Observation, Reading, Unobserved
+from lockllm.observe import asking, distributions, gpu, http, joining, libraries, live, looking, prompts, serving
+from lockllm.observe.asking import Said
+from lockllm.observe.gpu import Machine
+from lockllm.observe.joining import Pile
+from lockllm.observe.looking import Files
+from lockllm.observe.request import Request
+from lockllm.observe.serving import Serving
+
+__all__ = ["Request", "observe", "subject"]
+
+
+def observe(request: Request) -> Observation:
+    """Look at a host as a request says. UsageError where it names what is not there; all else is data."""
+    found = serving.locate(request)
+    place = serving.checkpoint(request, found)
+    installed = found.environment.distributions if found.environment else {}
+    deep = found.stage is not Stage.LIVE and not request.quick
+    pile = Pile()
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        asked = _start(pool, found.address is not None, _ask, request, found)
+        files = pool.submit(looking.look, request, found, place)
+        machine = _start(pool, _wants_gpus(found), gpu.look, request.gpu)
+        mapped = _start(pool, found.found is not None, _libraries, found, installed, deep)
+        said: Said | None = _result(asked)
+        engine = found.engine or (said.engine if said else None)
+        versions = joining.environment(pile, request, found, engine)
+        joining.given(pile, request, found)
+        for part in _result(mapped) or ():
+            pile.add(part)
+        seen_machine: Machine | None = _result(machine)
+        looked: Files = files.result()
+    host = joining.machine(pile, request, found, seen_machine) if seen_machine is not None else {}
+    _files(pile, looked)
+    if said is not None:
+        pile.checks.append(said.check)
+    if engine is not None:
+        _rules(pile, request, found, engine, said, looked, host, versions)
+    if said is not None:
+        joining.silent(pile, said)
+    if seen_machine is not None:
+        joining.used_gpus(pile, request, found, seen_machine)
+    joining.not_running(pile, found)
+    joining.elsewhere(pile, found)
+    if found.found is not None:
+        named = frozenset(map(distributions.normal, (*engine.packages, *engine.distributions) if engine else ()))
+        pile.checks.append(live.current(found.found, found.environment, looked.main, named | request.packages))
+    return _observation(joining.redacted(pile, _secrets(request, found)), found)
+
+
+def subject(request: Request, seen: Observation) -> str:
+    """How what was looked at is called: `server at http://127.0.0.1:8000 (pid 71)`."""
+    if request.command:
+        return "the planned command, before it runs"
+    where = next((check.source for check in seen.checks if check.name == "check.server_answers"), "")
+    pid = next((check.source for check in seen.checks if check.name == "check.server_current"), "")
+    words = [*([f"at {where}"] if where else []), *([f"({pid})"] if pid else [])]
+    return f"server {' '.join(words)}" if words else "this host, before a server runs"
+
+
+def _rules(
+    pile: Pile, request: Request, found: Serving, engine: Engine, said: Said | None, looked: Files, host: Any,
+    versions: dict[str, str],
+) -> None:  # fmt: skip
+    """What the engine makes of everything: its answers, its rules, its findings, its log; then the prompt."""
+    given = found.plan.given if found.plan else None
+    fallback = request.engine_version
+    if said is not None and said.engine is engine:
+        context = joining.context(found, pile, looked.main, host, versions, fallback)
+        pile.add(engine.from_http(said.answers, context))
+    if request.log is not None:
+        pile.add(_log(request.log, engine))
+    context = joining.context(found, pile, looked.main, host, versions, fallback)
+    if given is not None:
+        pile.add(engine.effective(given, context))
+        pile.add(engine.checks(given, context))
+    if looked.main is not None:
+        context = joining.context(found, pile, looked.main, host, versions, fallback)
+        pile.add(prompts.observe(found, engine, looked.main, context, pile.values))
+
+
+def _files(pile: Pile, looked: Files) -> None:
+    pile.add([*looked.readings, *looked.unobserved])
+    if looked.main is None:
+        return
+    pile.add([*looked.main.readings, *looked.main.unobserved, *looked.main.checks])
+    pile.complete |= looked.main.complete
+    pile.warnings += looked.main.warnings
+    if "not proven" in looked.source:
+        pile.warnings.append(f"checkpoint: {looked.source}")
+
+
+def _log(name: str, engine: Engine) -> list[Reading | Unobserved]:
+    """What the start log shows; `-` is standard input."""
+    import sys
+
+    most = 64 << 20
+    try:
+        if name == "-":
+            raw = sys.stdin.buffer.read(most)
+        else:
+            with open(name, "rb") as file:
+                raw = file.read(most)
+    except OSError as error:
+        return [Unobserved(("kernels",), f"{name} cannot be read: {error.strerror}", "name the start log with --log")]
+    return list(engine.from_log(raw.decode("utf-8", "replace").splitlines()))
+
+
+def _observation(pile: Pile, found: Serving) -> Observation:
+    return Observation(
+        readings=tuple(pile.readings),
+        unobserved=pile.gaps(),
+        checks=_checks(pile),
+        complete=frozenset(pile.complete),
+        stage=found.stage,
+        observed_at=dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        host=socket.gethostname(),
+        warnings=tuple(dict.fromkeys(pile.warnings)),
+    )
+
+
+def _checks(pile: Pile) -> tuple[Any, ...]:
+    """One finding of each name: the first that fails, else the first."""
+    found: dict[str, Any] = {}
+    rank = {"fail": 0, "unknown": 1, "pass": 2}
+    for check in pile.checks:
+        held = found.get(check.name)
+        if held is None or rank[check.status.value] < rank[held.status.value]:
+            found[check.name] = check
+    return tuple(found.values())
+
+
+def _secrets(request: Request, found: Serving) -> tuple[str, ...]:
+    given = found.plan.given if found.plan else None
+    env = {**(found.found.process.env if found.found else {}), **found.env}
+    named = [value for name, value in env.items() if is_secret(name) and len(value) >= 8]
+    keys = [request.api_key] if request.api_key else []
+    return (*(given.secrets if given else ()), *named, *keys)
+
+
+def _start(pool: ThreadPoolExecutor, wanted: bool, function: Callable[..., Any], *args: Any) -> Future[Any] | None:
+    return pool.submit(function, *args) if wanted else None
+
+
+def _result(future: Future[Any] | None) -> Any:
+    return future.result() if future is not None else None
+
+
+def _wants_gpus(found: Serving) -> bool:
+    """Never at stage live; and only of the machine that the server is on."""
+    return found.stage is not Stage.LIVE and found.elsewhere is None
+
+
+def _ask(request: Request, found: Serving) -> Said:
+    assert found.address is not None
+    headers = http.key_headers(request.api_key, request.headers)
+    return asking.ask(found.address, found.engine, headers, request.timeout, request.engine)
+
+
+def _libraries(found: Serving, installed: Any, hashing: bool) -> Any:
+    assert found.found is not None
+    return libraries.readings(found.found.loaded, installed, hashing=hashing)

@@ -15,8 +15,9 @@ from lockllm.observe.bounded import Caller, Hung
 from lockllm.observe.gpu import Card, Machine, Slice, Trouble
 
 _FOLDERS = (
-    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64",
-    "/usr/local/nvidia/lib", "/usr/lib/wsl/lib", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu", "/run/opengl-driver/lib",
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
+    "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/wsl/lib",
+    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu", "/run/opengl-driver/lib",
 )  # fmt: skip
 """Where the library lies on hosts whose loader does not look there."""
 _NAME = "libnvidia-ml.so.1"

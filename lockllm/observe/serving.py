@@ -123,7 +123,7 @@ def model(named: Model, serving: Serving, request: Request) -> tuple[str, str | 
     env = serving.env
     home = env.get("HOME") or os.path.expanduser("~")
     caches = [hub.cache_root(env, home)]
-    if env.get("HF_HUB_CACHE") is None and "--download-dir" in (serving.plan.form.args if _form(serving) else ()):
+    if "--download-dir" in _words(serving):
         caches.insert(0, _after(serving, "--download-dir"))
     for cache in caches:
         folder = serving.path(hub.repo_folder(cache, named.text))
@@ -239,11 +239,11 @@ def _reader(found: Found) -> plan.Read:
     return lambda path: plan.read_file(str(found.process.path(path)))
 
 
-def _form(serving: Serving) -> bool:
-    return serving.plan is not None and serving.plan.form is not None
+def _words(serving: Serving) -> tuple[str, ...]:
+    return serving.plan.form.args if serving.plan and serving.plan.form else ()
 
 
 def _after(serving: Serving, option: str) -> str:
-    words = serving.plan.form.args if serving.plan and serving.plan.form else ()
+    words = _words(serving)
     at = words.index(option)
     return words[at + 1] if at + 1 < len(words) else ""

@@ -1,0 +1,101 @@
+"""Which engine answers at an address, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from lockllm import engines
+from lockllm.engines import Answer, Engine, Probe
+from lockllm.facts.observation import Check, CheckStatus
+from lockllm.observe import http
+from lockllm.observe.http import Server, Silence
+
+_TOLD = ("key", "loading", "timeout", "redirect", "nonsense", "refused", "unreachable", "error", "missing")
+"""Kinds of silence, those first that say most about the whole server."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server said: the engine that answers, its answers, and where it was silent."""
+
+    server: Server
+    engine: Engine | None = None
+    answers: tuple[Answer, ...] = ()
+    silences: tuple[Silence, ...] = ()
+
+    @property
+    def worst(self) -> Silence | None:
+        """The silence that explains most; a missing path of a server that answers explains nothing."""
+        told = [each for each in self.silences if not (each.kind == "missing" and self.answers)]
+        return min(told, key=lambda each: _TOLD.index(each.kind)) if told else None
+
+    @property
+    def check(self) -> Check:
+        """Whether the running server answers."""
+        name, where = "check.server_answers", self.server.url
+        if self.engine is not None:
+            count = f"{len(self.answers)} of {len(self.answers) + len(self.silences)} questions answered"
+            return Check(name, CheckStatus.PASS, f"{self.engine.name} answers: {count}", where)
+        worst = self.worst
+        if worst is not None and (not self.answers or worst.kind in ("key", "loading", "timeout")):
+            status = CheckStatus.UNKNOWN if worst.kind in ("key", "loading") else CheckStatus.FAIL
+            return Check(name, status, worst.reason, where, worst.mend)
+        detail = "something answers, and it is no engine that this release knows"
+        return Check(name, CheckStatus.FAIL, detail, where, "see whether host and port are right")
+
+
+def ask(
+    server: Server, engine: Engine | None, headers: Mapping[str, str], seconds: float, likely: str | None = None
+) -> Said:
+    """Ask the probes of an engine; where none is known, those of all, and tell by the answers which one it is.
+
+    `likely` is the engine that was locked: asked before the others.
+    """
+    if engine is not None:
+        answers, silences = _asked(server, engine.probes, headers, seconds)
+        told = bool(answers) and engine.detect(answers)
+        return Said(server=server, engine=engine if told else None, answers=answers, silences=silences)
+    names = sorted(engines.available(), key=lambda name: name != likely)
+    known = [engines.load(name) for name in names]
+    probes = tuple({(probe.method, probe.path): probe for each in known for probe in _harmless(each)}.values())
+    answers, silences = _asked(server, probes, headers, seconds)
+    for each in known:
+        own = _of(each, answers)
+        if own and each.detect(own):
+            more, quiet = _rest(server, each, answers, silences, headers, seconds)
+            return Said(server=server, engine=each, answers=more, silences=quiet)
+    return Said(server=server, answers=answers, silences=silences)
+
+
+def _asked(
+    server: Server, probes: Sequence[Probe], headers: Mapping[str, str], seconds: float
+) -> tuple[tuple[Answer, ...], tuple[Silence, ...]]:
+    fixed = [probe for probe in probes if not probe.generates]
+    said = http.ask(server, fixed, headers, seconds)
+    answers = tuple(each for each in said if isinstance(each, Answer))
+    return answers, tuple(each for each in said if isinstance(each, Silence))
+
+
+def _harmless(engine: Engine) -> tuple[Probe, ...]:
+    """What may be asked of a server before it is known which engine it is."""
+    return tuple(probe for probe in engine.probes if probe.method == "GET" and not probe.generates)
+
+
+def _of(engine: Engine, answers: Sequence[Answer]) -> tuple[Answer, ...]:
+    asked = {(probe.method, probe.path) for probe in engine.probes}
+    return tuple(each for each in answers if (each.probe.method, each.probe.path) in asked)
+
+
+def _rest(
+    server: Server, engine: Engine, answers: Sequence[Answer], silences: Sequence[Silence],
+    headers: Mapping[str, str], seconds: float,
+) -> tuple[tuple[Answer, ...], tuple[Silence, ...]]:  # fmt: skip
+    """The answers to all of an engine's probes: those that were given, and the rest."""
+    probed = [*(each.probe for each in answers), *(each.probe for each in silences)]
+    done = {(probe.method, probe.path) for probe in probed}
+    rest = [probe for probe in engine.probes if (probe.method, probe.path) not in done]
+    more, quiet = _asked(server, rest, headers, seconds) if rest else ((), ())
+    asked = {(probe.method, probe.path) for probe in engine.probes}
+    own = tuple(each for each in silences if (each.probe.method, each.probe.path) in asked)
+    return (*_of(engine, answers), *more), (*own, *quiet)

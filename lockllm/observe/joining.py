@@ -1,0 +1,235 @@
+"""The sources joined: what the engine makes of arguments, files, host, answers and log becomes one observation."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lockllm.checkpoint import Look
+from lockllm.engines import Context, Engine, Given
+from lockllm.facts.fact import Path, Stage
+from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved, values
+from lockllm.facts.registry import seen
+from lockllm.observe import gpu_facts, packages
+from lockllm.observe.asking import Said
+from lockllm.observe.gpu import Machine
+from lockllm.observe.request import Request
+from lockllm.observe.serving import Serving
+
+
+class Pile:
+    """Readings, gaps and findings as they come in."""
+
+    def __init__(self) -> None:
+        self.readings: list[Reading] = []
+        self.unobserved: list[Unobserved] = []
+        self.checks: list[Check] = []
+        self.complete: set[Path] = set()
+        self.warnings: list[str] = []
+
+    def add(self, items: Iterable[Reading | Unobserved | Check]) -> None:
+        """Put each where it belongs."""
+        for item in items:
+            if isinstance(item, Reading):
+                self.readings.append(item)
+            elif isinstance(item, Unobserved):
+                self.unobserved.append(item)
+            else:
+                self.checks.append(item)
+
+    @property
+    def values(self) -> dict[Path, Any]:
+        """The value in force of each fact so far; what is absent is left out."""
+        return {path: value for path, value in values(self.readings).items() if value is not ABSENT}
+
+    def gaps(self) -> tuple[Unobserved, ...]:
+        """What could not be seen, the first reason of each; what was seen after all is left out."""
+        held = {reading.fact.path for reading in self.readings}
+        found: dict[Path, Unobserved] = {}
+        for each in self.unobserved:
+            if each.path not in held:
+                found.setdefault(each.path, each)
+        return tuple(found.values())
+
+
+def environment(pile: Pile, request: Request, serving: Serving, engine: Engine | None) -> dict[str, str]:
+    """Packages, the engine's release, Python and CUDA; gives versions by distribution."""
+    if serving.environment is None:
+        missing = serving.no_environment
+        if missing is not None:
+            for group in ("packages", "cuda"):
+                pile.unobserved.append(Unobserved((group,), missing.reason, missing.mend))
+            pile.unobserved.append(Unobserved(("host", "python"), missing.reason, missing.mend))
+        return {}
+    found, unseen, complete = packages.readings(serving.environment, engine, request.packages)
+    pile.add([*found, *unseen])
+    pile.complete |= complete
+    pile.warnings += serving.environment.problems
+    return packages.versions(serving.environment)
+
+
+def machine(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) -> Mapping[Path, Any]:
+    """The GPUs that the server sees; gives what rules may know of the first. How many it uses is told later."""
+    said = gpu_facts.machine_facts(seen_machine)
+    pile.add([*said.readings, *said.unobserved, *said.checks])
+    pile.warnings += said.warnings
+    choice = gpu_facts.pick(seen_machine, _env(request, serving), _pids(serving))
+    host = gpu_facts.of_one(choice.gpus) if seen_machine.cards else {}
+    return {**host, **({("host", "platform"): seen_machine.platform} if seen_machine.platform else {})}
+
+
+def used_gpus(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) -> None:
+    """The GPUs of this server: as many as its parallel sizes need, of those that it sees."""
+    choice = gpu_facts.pick(seen_machine, _env(request, serving), _pids(serving))
+    held = pile.values
+    count, source = _parallel(held, _given(serving))
+    if count is None and request.gpus is not None and not serving.live and not request.command:
+        count, source = request.gpus, "as locked"
+    said = gpu_facts.gpu_facts(seen_machine, choice, count, source)
+    pile.add([*said.readings, *said.unobserved, *said.checks])
+    runtime, library = held.get(("cuda", "runtime")), held.get(("cuda", "driver_library"))
+    check = gpu_facts.supports(seen_machine, str(runtime) if runtime else None, str(library) if library else None)
+    pile.add([check] if check is not None else [])
+
+
+def given(pile: Pile, request: Request, serving: Serving) -> None:
+    """What the command line, its variables and its files say."""
+    plan = serving.plan
+    if plan is None:
+        return
+    pile.add(plan.readings)
+    pile.add(plan.checks)
+    pile.warnings += plan.warnings
+    if plan.given is None:
+        return
+    pile.add(plan.given.env)
+    pile.complete.add(("serve", "args"))
+    whole = serving.found is None or serving.found.process.env_whole
+    if whole:
+        pile.complete.add(("env",))
+    else:
+        reason = "the server has overwritten its environment: a variable that is not there is unknown"
+        pile.unobserved.append(Unobserved(("env",), reason, "observe before the server starts, with lockllm exec"))
+    held = {reading.fact.path for reading in plan.given.env}
+    for name in sorted(request.env):
+        if ("env", name) not in held and whole:
+            source = f"pid {serving.found.process.pid} environment" if serving.found else "environment"
+            by = By.PROCESS if serving.found else By.PLAN
+            pile.readings.append(seen(("env", name), None, source, by))
+
+
+def answered(pile: Pile, said: Said, engine: Engine, context: Context) -> None:
+    """What the server said of itself."""
+    pile.add(engine.from_http(said.answers, context))
+
+
+def silent(pile: Pile, said: Said) -> None:
+    """Why facts that only a running server shows are not known."""
+    worst = said.worst
+    if worst is None:
+        return
+    for group in ("serve", "sampling", "chat_template", "engine", "tokenizer"):
+        pile.unobserved.append(Unobserved((group,), worst.reason, worst.mend, due=Stage.LIVE))
+
+
+def not_running(pile: Pile, serving: Serving) -> None:
+    """Why nothing is known of the arguments where no server runs and no command is planned."""
+    if serving.live or serving.plan is not None:
+        return
+    reason, mend = (
+        "no server runs here and no command is planned",
+        "start the server, or give its command to lockllm exec",
+    )
+    for group in ("serve", "sampling", "env", "libraries", "engine", "kernels"):
+        pile.unobserved.append(Unobserved((group,), reason, mend, due=Stage.LIVE))
+
+
+def elsewhere(pile: Pile, serving: Serving) -> None:
+    """Everything but HTTP of a server that is not this machine's."""
+    if serving.elsewhere is None:
+        return
+    reason, mend = serving.elsewhere.reason, serving.elsewhere.mend
+    for group in ("checkpoint", "tokenizer", "quantization", "packages", "libraries", "cuda", "host", "env", "serve",
+                  "chat_template", "prompt_probes", "engine", "sampling", "kernels", "rocm", "draft", "adapters"):  # fmt: skip
+        pile.unobserved.append(Unobserved((group,), reason, mend))
+
+
+def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:
+    """The same without any reading that holds a secret of the command line or environment."""
+    hidden = [secret for secret in secrets if len(secret) >= 4]
+    if not hidden:
+        return pile
+    kept = Pile()
+    kept.complete = pile.complete
+    for reading in pile.readings:
+        text = reading.source + json.dumps(_plain(reading.value), default=str, ensure_ascii=False)
+        if any(secret in text for secret in hidden):
+            kept.unobserved.append(
+                Unobserved(reading.fact.path, "its value holds a secret", "give the secret by a file")
+            )
+        else:
+            kept.readings.append(reading)
+    kept.unobserved += [each for each in pile.unobserved if not _holds(hidden, each.reason, each.mend)]
+    kept.checks = [each for each in pile.checks if not _holds(hidden, each.detail, each.source, each.mend)]
+    kept.warnings = [text for text in pile.warnings if not _holds(hidden, text)]
+    return kept
+
+
+def context(
+    serving: Serving,
+    pile: Pile,
+    look: Look | None,
+    host: Mapping[Path, Any],
+    installed: Mapping[str, str],
+    fallback: str | None,
+) -> Context:  # fmt: skip
+    """What an engine's rules may look at."""
+    held = pile.values
+    version = held.get(("engine", "version"))
+    checkpoint = {path: value for path, value in values(look.readings).items() if value is not ABSENT} if look else {}
+    return Context(
+        version=str(version) if version is not None else fallback,
+        checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
+    )  # fmt: skip
+
+
+def _parallel(held: Mapping[Path, Any], given: Given | None) -> tuple[int | None, str]:
+    """GPUs of this node by the parallel sizes, and how that was found."""
+    sizes = {
+        name: held[("serve", name)]
+        for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+        if isinstance(held.get(("serve", name)), int)
+    }
+    if "tensor_parallel_size" not in sizes:
+        return None, ""
+    count = 1
+    for size in sizes.values():
+        count *= max(1, size)
+    nodes = given.per_node.get("nnodes") if given is not None else None
+    if isinstance(nodes, int) and nodes > 1:
+        count = max(1, count // nodes)
+    return count, " x ".join(f"{name} {size}" for name, size in sizes.items() if size > 1) or "one GPU"
+
+
+def _given(serving: Serving) -> Given | None:
+    return serving.plan.given if serving.plan else None
+
+
+def _env(request: Request, serving: Serving) -> Mapping[str, str]:
+    if serving.found is not None:
+        return serving.found.process.env
+    return serving.plan.env if serving.plan is not None else (request.environ or os.environ)
+
+
+def _pids(serving: Serving) -> frozenset[int]:
+    return frozenset(process.pid for process in serving.found.processes) if serving.found else frozenset()
+
+
+def _holds(secrets: Iterable[str], *texts: str) -> bool:
+    return any(secret in text for secret in secrets for text in texts)
+
+
+def _plain(value: Any) -> Any:
+    return repr(value) if not isinstance(value, (str, int, float, bool, dict, list, tuple, type(None))) else value

@@ -1,0 +1,190 @@
+"""The files that a server loads: its checkpoint, tokenizer, draft model and adapters, and files that options name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from lockllm import checkpoint
+from lockllm.checkpoint import Look
+from lockllm.checkpoint.survey import Hashing
+from lockllm.engines import Model, PathGiven
+from lockllm.errors import LockllmError
+from lockllm.facts.fact import Path, Stage
+from lockllm.facts.observation import By, Reading, Unobserved
+from lockllm.facts.registry import find, seen
+from lockllm.observe import serving as places
+from lockllm.observe.request import Request
+from lockllm.observe.serving import Serving
+
+_MOST_FILE = 64 << 20
+_MOST_FILES = 10_000
+
+
+class Files(msgspec.Struct, frozen=True, kw_only=True):
+    """What the files gave: the look at the checkpoint itself, and readings of everything beside it."""
+
+    main: Look | None = None
+    source: str = ""  # how it is known that this is the checkpoint
+    readings: tuple[Reading, ...] = ()
+    unobserved: tuple[Unobserved, ...] = ()
+
+
+def look(request: Request, serving: Serving, place: tuple[str, str | None, str] | Unobserved) -> Files:
+    """Look at everything; what cannot be read is a gap."""
+    found: list[Reading] = []
+    unseen: list[Unobserved] = []
+    main: Look | None = None
+    source = ""
+    if isinstance(place, Unobserved):
+        unseen += _nothing(place)
+    else:
+        looked = _one(request, serving, place, request.include, request.exclude)
+        source = place[2]
+        if isinstance(looked, Look):
+            main = looked
+        else:
+            unseen += _nothing(Unobserved(("checkpoint",), looked.what, looked.mend))
+    given = serving.plan.given if serving.plan else None
+    if given is not None:
+        if given.tokenizer is not None and not _same(given.tokenizer, given.model):
+            _tokenizer(request, serving, given.tokenizer, found, unseen)
+        if given.draft is not None:
+            _beside(request, serving, given.draft, ("draft",), found, unseen)
+        for name, model in given.adapters.items():
+            _beside(request, serving, model, ("adapters", name), found, unseen)
+        for one in given.paths:
+            (found if isinstance(item := _content(serving, one), Reading) else unseen).append(item)  # type: ignore[arg-type]
+    return Files(main=main, source=source, readings=tuple(found), unobserved=tuple(unseen))
+
+
+def hashing(request: Request, serving: Serving) -> Hashing:
+    """How much of the files is read: nothing at stage live."""
+    return "none" if serving.stage is Stage.LIVE else "quick" if request.quick else "full"
+
+
+def _one(
+    request: Request,
+    serving: Serving,
+    place: tuple[str, str | None, str],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+) -> Look | LockllmError:
+    path, revision, _ = place
+    major = serving.environment.distributions.get("transformers") if serving.environment else None
+    number = major.version.partition(".")[0] if major else ""
+    version = request.engine_version
+    if serving.environment is not None and serving.engine is not None:
+        one = serving.environment.of_any(serving.engine.distributions)
+        version = one.version.partition("+")[0] if one else version
+    cache = "renew" if request.rehash else request.cache
+    try:
+        return checkpoint.look(
+            path,
+            engine=serving.engine_name or request.engine,
+            engine_version=version,
+            include=include,
+            exclude=exclude,
+            hashing=hashing(request, serving),
+            cache=cache,  # type: ignore[arg-type]
+            blake3=request.blake3,
+            revision=revision,
+            progress=request.progress,
+            transformers_major=int(number) if number.isdigit() else 5,
+        )
+    except LockllmError as error:
+        return error
+    except OSError as error:
+        return LockllmError(f"{path} cannot be read: {error.strerror}", mend="see its permissions")
+
+
+def _tokenizer(
+    request: Request, serving: Serving, model: Model, found: list[Reading], unseen: list[Unobserved]
+) -> None:
+    """A tokenizer of another repository or folder: its own repo, commit and content."""
+    place = places.model(model, serving, request)
+    looked = place if isinstance(place, Unobserved) else _one(request, serving, place, (), ())
+    if isinstance(looked, Look):
+        found += [reading for reading in looked.readings if reading.fact.path[0] == "tokenizer"]
+        source = looked.layout.source or looked.layout.given
+        for key, value in (("repo", looked.layout.repo), ("commit", looked.layout.commit)):
+            if value is not None:
+                found.append(seen(("tokenizer", key), value, source, By.FILE))
+    else:
+        reason, mend = (looked.reason, looked.mend) if isinstance(looked, Unobserved) else (looked.what, looked.mend)
+        unseen.append(Unobserved(("tokenizer",), reason, mend))
+
+
+def _beside(
+    request: Request, serving: Serving, model: Model, prefix: Path, found: list[Reading], unseen: list[Unobserved]
+) -> None:
+    """The facts of another checkpoint - an adapter, a draft model - under their own group."""
+    place = places.model(model, serving, request)
+    looked = place if isinstance(place, Unobserved) else _one(request, serving, place, (), ())
+    if not isinstance(looked, Look):
+        reason, mend = (looked.reason, looked.mend) if isinstance(looked, Unobserved) else (looked.what, looked.mend)
+        unseen.append(Unobserved(prefix, reason, mend))
+        return
+    for reading in looked.readings:
+        if reading.fact.path[0] in ("checkpoint", "adapter"):
+            moved = find((*prefix, *reading.fact.path[1:]))
+            found.append(msgspec.structs.replace(reading, fact=moved))
+    gaps = [gap for gap in looked.unobserved if gap.path[0] in ("checkpoint", "adapter")]
+    unseen += [msgspec.structs.replace(gap, path=(*prefix, *gap.path[1:])) for gap in gaps]
+
+
+def _content(serving: Serving, given: PathGiven) -> Reading | Unobserved:
+    """What a path that an option names holds: the digest of the file, or of a folder's files."""
+    path = serving.path(given.path)
+    process = serving.found is not None
+    try:
+        digest = _folder(path) if os.path.isdir(path) else _file(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return Unobserved(given.fact.path, f"{given.path} cannot be read: {reason}", "see the server's mounts")
+    return seen(given.fact.path, f"sha256:{digest}", f"{given.source} {given.path}", By.PROCESS if process else By.PLAN)
+
+
+def _file(path: str) -> str:
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    digest = hashlib.sha256()
+    size = 0
+    with open(number, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise ValueError("it is no regular file")
+        while block := stream.read(1 << 20):
+            size += len(block)
+            if size > _MOST_FILE:
+                raise ValueError(f"it is larger than {_MOST_FILE >> 20} MiB")
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _folder(path: str) -> str:
+    """As `checkpoint.content_sha256`: over the byte-sorted lines `<sha256>  <path>`."""
+    lines: list[bytes] = []
+    for name in sorted(_walk(path)):
+        if len(lines) > _MOST_FILES:
+            raise ValueError("it holds too many files")
+        lines.append(f"{_file(os.path.join(path, name))}  {name}\n".encode("utf-8", "surrogateescape"))
+    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()
+
+
+def _walk(path: str) -> Iterator[str]:
+    for folder, _, names in os.walk(path):
+        for name in names:
+            yield os.path.relpath(os.path.join(folder, name), path)
+
+
+def _same(one: Model, other: Model | None) -> bool:
+    return other is not None and (one.text, one.revision) == (other.text, other.revision)
+
+
+def _nothing(gap: Unobserved) -> Iterable[Unobserved]:
+    """One reason for every group that the checkpoint's files show."""
+    for group in ("checkpoint", "tokenizer", "quantization", "chat_template", "prompt_probes"):
+        yield Unobserved((group,), gap.reason, gap.mend)

@@ -1,0 +1,98 @@
+"""From an environment to readings: packages, the engine's own release, its Python and its CUDA stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lockllm.engines import Engine
+from lockllm.facts.fact import Path
+from lockllm.facts.observation import By, Reading, Unobserved
+from lockllm.facts.registry import seen
+from lockllm.observe import distributions
+from lockllm.observe.distributions import Distribution
+from lockllm.observe.python import Environment
+
+_CUDA = {
+    "runtime": (
+        "nvidia-cuda-runtime",
+        "nvidia-cuda-runtime-cu13",
+        "nvidia-cuda-runtime-cu12",
+        "nvidia-cuda-runtime-cu11",
+    ),
+    "cudnn": ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu11"),
+    "nccl": ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11"),
+    "cublas": ("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12", "nvidia-cublas-cu11"),
+}
+"""Fact -> the wheels that carry the library, newest naming first."""
+
+
+def readings(
+    environment: Environment, engine: Engine | None, wanted: Iterable[str]
+) -> tuple[list[Reading], list[Unobserved], frozenset[Path]]:
+    """What the metadata of an environment says."""
+    found: list[Reading] = []
+    unseen: list[Unobserved] = []
+    names = {distributions.normal(name) for name in wanted}
+    if engine is not None:
+        names.update(distributions.normal(name) for name in (*engine.packages, *engine.distributions))
+    for name in sorted(names):
+        one = environment.distributions.get(name)
+        if one is not None:
+            found.append(seen(("packages", name), one.value, one.source, By.PACKAGE))
+        elif environment.whole:
+            found.append(seen(("packages", name), None, f"no such distribution ({environment.source})", By.PACKAGE))
+        else:
+            unseen.append(Unobserved(("packages", name), "; ".join(environment.problems) or "nothing to import from"))
+    if engine is not None:
+        found += _engine(environment, engine)
+    if environment.python is not None:
+        found.append(seen("host.python", environment.python, environment.source, By.PACKAGE))
+    found += _cuda(environment)
+    return found, unseen, frozenset({("packages",)}) if environment.whole else frozenset()
+
+
+def versions(environment: Environment) -> dict[str, str]:
+    """Every distribution and its version, for the engines' rules."""
+    return {name: one.version for name, one in environment.distributions.items()}
+
+
+def _engine(environment: Environment, engine: Engine) -> list[Reading]:
+    one = environment.of_any(engine.distributions)
+    if one is None:
+        return []
+    translate: Any = getattr(engine, "version_of", None)
+    found: list[Reading] = []
+    version = translate(one.name, one.version) if translate is not None else one.version.partition("+")[0]
+    if version is not None:
+        found.append(seen("engine.version", version, one.source, By.PACKAGE))
+    build = _build(environment, one)
+    if build and translate is None:
+        found.append(seen("engine.build", build, one.source, By.PACKAGE))
+    return found
+
+
+def _build(environment: Environment, one: Distribution) -> str | None:
+    """The build below the version: the local label, or how a patched install came to be."""
+    local = one.version.partition("+")[2]
+    return ", ".join(part for part in (local, one.how) if part) or None
+
+
+def _cuda(environment: Environment) -> list[Reading]:
+    found: list[Reading] = []
+    torch = environment.torch
+    source = "torch/version.py"
+    if torch is not None:
+        for path, name in ((("cuda", "runtime"), "cuda"), (("rocm", "version"), "hip")):
+            value = torch.get(name)
+            found.append(seen(path, value if isinstance(value, str) else None, f"{source}: {name}", By.PACKAGE))
+    for fact, names in _CUDA.items():
+        one = environment.of_any(names)
+        if fact == "runtime" and torch is not None:
+            continue
+        if one is not None:
+            value = ".".join(one.version.split(".")[:2]) if fact == "runtime" else one.version
+            found.append(seen(("cuda", fact), value, one.source, By.PACKAGE))
+        elif torch is not None and torch.get("cuda") is None and environment.whole:
+            found.append(seen(("cuda", fact), None, f"{source}: no CUDA build", By.PACKAGE))
+    return found

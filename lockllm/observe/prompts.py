@@ -1,0 +1,89 @@
+"""The prompt of the server that is looked at: its template, explicit or of the checkpoint, resolved and probed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lockllm.checkpoint import Look
+from lockllm.engines import Context, Engine
+from lockllm.facts.fact import Path
+from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved
+from lockllm.observe.serving import Serving
+from lockllm.prompt import readings
+from lockllm.prompt.templates import Candidate
+
+_GGUF = "tokenizer.chat_template"
+
+
+def observe(
+    serving: Serving, engine: Engine | None, look: Look, context: Context, held: Mapping[Path, Any]
+) -> Iterator[Reading | Unobserved | Check]:
+    """Template, context and probes; what the server itself has said of them stands before it."""
+    name = engine.name if engine else None
+    setup = readings.Setup(
+        engine=name,
+        version=context.version,
+        explicit=_explicit(serving, held),
+        transformers=context.packages.get("transformers"),
+        tokenizer_mode=_text(held.get(("tokenizer", "mode"))),
+        content_format=_text(held.get(("chat_template", "content_format"))),
+        arguments=_arguments(held),
+    )
+    keys = {key: str(value) for key, value in look.gguf.items() if key.startswith(_GGUF) and isinstance(value, str)}
+    tokenizer = os.path.join(look.layout.root, "tokenizer.json")
+    found = readings.observe(
+        look.read,
+        look.names,
+        setup,
+        gguf=keys or None,
+        gguf_tokens=_gguf_tokens(look),
+        tokenizer_json=tokenizer if os.path.isfile(tokenizer) else None,
+        by=By.FILE,
+    )
+    yield from found.readings
+    yield from found.unobserved
+    yield from found.checks
+
+
+def _explicit(serving: Serving, held: Mapping[Path, Any]) -> Candidate | None:
+    """The text that a flag puts in force: one of the files or words of the command, by its digest."""
+    plan = serving.plan
+    source, digest = held.get(("chat_template", "source")), held.get(("chat_template", "sha256"))
+    if plan is None or not isinstance(source, str) or not source.startswith("-") or not isinstance(digest, str):
+        return None
+    for text in (*plan.files.values(), *(plan.form.args if plan.form else ()), *plan.env.values()):
+        for plain in (text, text.replace("\r\n", "\n").replace("\r", "\n"), text.rstrip("\n")):
+            if hashlib.sha256(plain.encode("utf-8", "surrogateescape")).hexdigest() == digest:
+                return Candidate(plain, source)
+    return None
+
+
+def _arguments(held: Mapping[Path, Any]) -> dict[str, Any]:
+    """The server's default `chat_template_kwargs`: one leaf a fact, put together again."""
+    base = ("serve", "chat_template_kwargs")
+    found: dict[str, Any] = {}
+    for path, value in held.items():
+        if path[: len(base)] != base or value is ABSENT:
+            continue
+        if len(path) == len(base) and isinstance(value, Mapping):
+            found.update(value)
+            continue
+        at = found
+        for part in path[len(base) : -1]:
+            at = at.setdefault(part, {})
+        if len(path) > len(base):
+            at[path[-1]] = value
+    return found
+
+
+def _gguf_tokens(look: Look) -> dict[str, str] | None:
+    named = {"bos_token": "tokenizer.ggml.bos_token", "eos_token": "tokenizer.ggml.eos_token"}
+    found = {name: look.gguf[key] for name, key in named.items() if isinstance(look.gguf.get(key), str)}
+    return found or None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
