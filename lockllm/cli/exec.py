@@ -33,7 +33,8 @@ from lockllm.output import render_report
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
 def command(
-    ctx: click.Context, lock_file: str, warn_only: bool, allow_unknown: tuple[str, ...], skip: tuple[str, ...],
+    ctx: click.Context,
+    /, lock_file: str, warn_only: bool, allow_unknown: tuple[str, ...], skip: tuple[str, ...],
     argv: tuple[str, ...], color: str, full: bool, quiet: bool, verbose: bool, **sources: Any,
 ) -> None:  # fmt: skip
     """Verify files, packages, GPUs and the planned command against a lock, then become the command.

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from lockllm.cli import _files, _options
+from lockllm.facts.fact import Path
 from lockllm.judge.verify import best, verify
 from lockllm.output import FORMATS, render_report
 
@@ -29,7 +30,8 @@ from lockllm.output import FORMATS, render_report
 @_options.look
 @click.pass_context
 def command(
-    ctx: click.Context, locks: tuple[str, ...], observation: str | None, stage: str | None, only: tuple[str, ...],
+    ctx: click.Context,
+    /, locks: tuple[str, ...], observation: str | None, stage: str | None, only: tuple[str, ...],
     skip: tuple[str, ...], allow_unknown: tuple[str, ...], format_: str, color: str, full: bool, quiet: bool, verbose: bool,
     **sources: Any,
 ) -> None:  # fmt: skip
@@ -42,7 +44,7 @@ def command(
     names = locks or ("llm.lock",)
     read = [_files.read_lock(name) for name in names]
     held = [path for lock in read for path in (*lock.values, *lock.absent)]
-    held_checks = [("check", "x")]
+    held_checks: list[Path] = [("check", "x")]
     narrowed = {
         "only": _options.globs("--only", only, held + held_checks),
         "skip": _options.globs("--skip", skip, held, must_hit=False),

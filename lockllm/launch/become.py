@@ -21,10 +21,10 @@ def become(path: str, argv: Sequence[str]) -> NoReturn:
     """Become the command: same pid, the words untouched, signals as they were before Python took them."""
     sys.stdout.flush()
     sys.stderr.flush()
-    for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ):
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execv(path, [os.fsencode(word) for word in argv])
+        os.execv(path, [os.fsencode(word) for word in argv])  # noqa: S606
     except OSError as cause:
         reason = (cause.strerror or str(cause)).lower()
         raise WorldError(

@@ -12,9 +12,7 @@ import json
 import os
 import re
 import sys
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -159,9 +157,12 @@ def _get(url: str, accept: str) -> tuple[str, bytes]:
         raise ResolveError(
             "the package index has no address that can be asked", where=_shown(url), mend="set PIP_INDEX_URL"
         )
-    request = urllib.request.Request(url, headers={"Accept": accept, "User-Agent": "lockllm"})  # noqa: S310
+    import urllib.error
+    import urllib.request
+
+    request = urllib.request.Request(url, headers={"Accept": accept, "User-Agent": "lockllm"})
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
             body = answer.read(_LONGEST + 1)
             kind = answer.headers.get("Content-Type", "")
     except urllib.error.HTTPError as cause:

@@ -1,0 +1,184 @@
+"""The steps of `lock`: find the spec, resolve each variant, write, and say what was done."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+import msgspec
+
+from lockllm.cli import _files, _options, _texts
+from lockllm.documents import spec as specs
+from lockllm.documents import toml
+from lockllm.documents.lock import Lock
+from lockllm.documents.lock import write as lock_text
+from lockllm.documents.spec import Spec
+from lockllm.errors import ResolveError, SpecError
+from lockllm.facts import keys, registry
+from lockllm.judge.diff import diff
+from lockllm.judge.report import Diff
+from lockllm.output import render_diff
+from lockllm.output.escape import readable
+from lockllm.resolve import Filled, Options
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """One variant of the spec, and the file its lock goes to."""
+
+    spec: Spec
+    path: str
+    variant: str = ""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What resolving one variant gave, and the lock that stood there."""
+
+    target: Target
+    filled: Filled
+    old: Lock | None
+
+
+def read_spec(given: str | None, cwd: str) -> tuple[str, Spec]:
+    """The spec that is named, else llm.toml, else [tool.lockllm] of pyproject.toml."""
+    path = given
+    if path is None:
+        path = next(
+            (name for name in ("llm.toml", "pyproject.toml") if os.path.exists(os.path.join(cwd, name))), "llm.toml"
+        )
+    if os.path.isdir(path):
+        path = os.path.join(path, "llm.toml")
+    data = _files.read_bytes(path, SpecError, "write one with `lockllm init PATH`, or name it: lockllm lock SPEC")
+    text = toml.decode(data, path, SpecError)
+    table = ("tool", "lockllm") if os.path.basename(path) == "pyproject.toml" else ()
+    return path, specs.read(text, path, table=table)
+
+
+def targets(spec: Spec, path: str) -> list[Target]:
+    """The spec itself and each of its variants."""
+    stem = path.removesuffix(".lock")
+    found = [Target(spec=spec, path=path)]
+    return found + [Target(spec=each, path=f"{stem}.{name}.lock", variant=name) for name, each in spec.variants.items()]
+
+
+def check(found: list[Target], quiet: bool) -> int:
+    """Print the stale facts of every lock; the exit code."""
+    from lockllm.resolve import check as stale_keys
+
+    code = 0
+    for target in found:
+        held = _files.read_lock(target.path)
+        stale = stale_keys(target.spec, held)
+        code = 1 if stale else code
+        if stale:
+            click.echo(f"{readable(target.path)} is stale: {len(stale)} {'fact' if len(stale) == 1 else 'facts'}")
+            click.echo("".join(f"  {readable(key)}\n" for key in stale) + "  mend  run `lockllm lock`")
+        elif not quiet:
+            click.echo(f"{readable(target.path)} is up to date with {readable(target.spec.name)}")
+    return code
+
+
+def resolve(found: list[Target], options: dict[str, Any]) -> list[Outcome]:
+    """Every variant resolved, before anything is written. Raises ResolveError where host and spec disagree."""
+    from lockllm.cli._progress import hashing
+    from lockllm.cli._world import World
+    from lockllm.resolve import resolve as resolve_spec
+
+    observation = _files.read_observation(options["observation"]) if options["observation"] else None
+    if observation is None and (options["pin"] or options["accept_observed"]):
+        word = "--pin" if options["pin"] else "--accept-observed"
+        raise ResolveError(
+            f"{word} takes facts from an observation, and there is none",
+            where="the command line",
+            mend="add --observation FILE",
+        )
+    held = [each.fact.path for each in observation.readings] if observation else []
+    chosen = Options(
+        upgrade=options["upgrade"],
+        upgrade_facts=_options.globs("--upgrade-fact", options["upgrade_fact"], [], must_hit=False),
+        pin=_options.globs("--pin", options["pin"], held),
+        accept_observed=_options.globs("--accept-observed", options["accept_observed"], held, must_hit=False),
+    )
+    outcomes = []
+    with hashing(enabled=True) as progress:
+        world = World(
+            python=options["python"],
+            gpu=options["gpu"],
+            offline=options["offline"],
+            blake3=options["blake3"],
+            progress=progress,
+        )
+        for target in found:
+            old = _files.read_lock(target.path) if os.path.exists(target.path) else None
+            filled = resolve_spec(target.spec, old, world, chosen, observation)
+            _agree(target, filled)
+            outcomes.append(Outcome(target=target, filled=filled, old=old))
+    return outcomes
+
+
+def _agree(target: Target, filled: Filled) -> None:
+    problems = [
+        SpecError(
+            f"the host shows {each.fact.key} = {_say(each.fact, each.observed)}, {target.spec.name} resolves to {_say(each.fact, each.resolved)}",
+            where=f"{target.spec.where(each.fact.key)}; seen at {each.source}",
+            mend=f"change the spec, or the host, or take the host's: --accept-observed {keys.dotted(each.fact.path)}",
+        )
+        for each in filled.disagreements
+    ]
+    if problems:
+        first, *rest = problems
+        raise SpecError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
+
+
+def write(outcome: Outcome) -> None:
+    """Write the lock, unless it stands there already byte for byte."""
+    text = lock_text(outcome.filled.lock)
+    path = outcome.target.path
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            if file.read() == text.encode():
+                return
+    _files.write_text(path, text)
+
+
+def change(outcome: Outcome) -> Diff:
+    """What the new lock changes."""
+    moved = diff(outcome.old or Lock(), outcome.filled.lock, names=(outcome.target.path, "as resolved now"))
+    before = (outcome.old or Lock()).get("chat_template.sha256")
+    after = outcome.filled.lock.get("chat_template.sha256")
+    if before == after or not isinstance(before, str) or not isinstance(after, str):
+        return moved
+    return msgspec.structs.replace(moved, template_before=_texts.find(before), template_after=_texts.find(after))
+
+
+def change_text(outcome: Outcome, format_: str, options: dict[str, Any]) -> str:
+    """The change as text."""
+    return render_diff(change(outcome), format_, **options)
+
+
+def summary(outcome: Outcome, *, dry_run: bool) -> str:
+    """One line on what was done, then what is unpinned and why."""
+    lock, path = outcome.filled.lock, readable(outcome.target.path)
+    moved = len(change(outcome).changes)
+    if dry_run:
+        word = "would not change" if outcome.old is not None and not moved else "would change"
+        lines = [f"{path} {word}; nothing was written"]
+    elif outcome.old is None:
+        lines = [f"wrote {path}: {len(lock.values)} facts pinned"]
+    elif not moved:
+        lines = [f"{path} is up to date: {len(lock.values)} facts pinned"]
+    else:
+        lines = [f"wrote {path}: {moved} {'fact' if moved == 1 else 'facts'} changed, {len(lock.values)} pinned"]
+    for warning in (*lock.warnings, *outcome.filled.warnings):
+        lines.append(f"  warning  {readable(warning)}")
+    if lock.unpinned:
+        lines.append(f"not pinned: {len(lock.unpinned)}")
+        for at in sorted(lock.unpinned, key=registry.position):
+            lines.append(f"  {keys.dotted(at)}: {readable(lock.unpinned[at])}")
+    return "\n".join(lines) + "\n"
+
+
+def _say(fact: Any, value: Any) -> str:
+    from lockllm.facts.observation import ABSENT
+
+    return "nothing" if value is ABSENT else str(registry.dump(fact, value))
