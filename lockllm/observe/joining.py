@@ -11,7 +11,7 @@ from lockllm.checkpoint import Look
 from lockllm.engines import Context, Engine, Given
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved, values
-from lockllm.facts.registry import seen
+from lockllm.facts.registry import GROUPS, seen
 from lockllm.observe import gpu_facts, packages
 from lockllm.observe.asking import Said
 from lockllm.observe.gpu import Machine
@@ -151,9 +151,7 @@ def elsewhere(pile: Pile, serving: Serving) -> None:
     if serving.elsewhere is None:
         return
     reason, mend = serving.elsewhere.reason, serving.elsewhere.mend
-    for group in ("checkpoint", "tokenizer", "quantization", "packages", "libraries", "cuda", "host", "env", "serve",
-                  "chat_template", "prompt_probes", "engine", "sampling", "kernels", "rocm", "draft", "adapters"):  # fmt: skip
-        pile.unobserved.append(Unobserved((group,), reason, mend))
+    pile.unobserved += [Unobserved((group.name,), reason, mend) for group in GROUPS]
 
 
 def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:

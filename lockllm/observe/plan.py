@@ -23,6 +23,8 @@ Read = Callable[[str], str]
 """Reads a config file by its path; OSError where it cannot be read."""
 
 _MOST = 4 << 20
+_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_SNAPSHOT = re.compile(r"(?:^|/)models--([\w.-]+?--[\w.-]+?)/snapshots/([0-9a-f]{40})(?:/|$)")
 _TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:\.?(?:post|rc|dev)\d+)?)(?![\d.])")
 
 
@@ -31,7 +33,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     given: Given | None  # None: no launch form of an engine was reached
     form: Form | None
-    readings: tuple[Reading, ...]  # `given.readings` and what is told beside them: engine.name, .wrapper, .image
+    readings: tuple[Reading, ...]  # `given.readings`, variables, per-node options, and the repositories that are named
     checks: tuple[Check, ...]
     warnings: tuple[str, ...]
     unwrapped: Unwrapped
@@ -80,10 +82,11 @@ def plan(
     if not any(reading.fact.path == ("engine", "name") for reading in given.readings):
         told.insert(0, seen("engine.name", form.engine, " ".join(map(_base, form.program[:3])), by))
     given = msgspec.structs.replace(given, readings=(*told, *given.readings))
+    beside = [*given.env, *_per_node(given, by), *_models(given, None if unwrapped.reach == "container" else where, by)]
     return Plan(
         given=given,
         form=form,
-        readings=given.readings,
+        readings=(*given.readings, *beside),
         checks=given.checks,
         warnings=(*warnings, *given.warnings),
         unwrapped=unwrapped,
@@ -158,6 +161,38 @@ def _host(unwrapped: Unwrapped, by: By) -> list[Reading]:
         digest = version_of(unwrapped.image)[1]
         if digest:
             found.append(seen("engine.image_digest", digest, "command line", by))
+    return found
+
+
+def _per_node(given: Given, by: By) -> list[Reading]:
+    """Options that differ between the nodes of one server: told, never locked."""
+    return [seen(("serve", "args", name), value, f"argument {name}", by) for name, value in given.per_node.items()]
+
+
+def _models(given: Given, where: str | None, by: By) -> list[Reading]:
+    """Repositories that the command names: a text of that shape which is no folder here, or a snapshot's path."""
+    named = [("checkpoint", given.model), ("tokenizer", given.tokenizer), ("draft", given.draft)]
+    found = []
+    for group, model in named:
+        found += _model((group,), model, where, by) if model else []
+    for name, model in given.adapters.items():
+        found += _model(("adapters", name), model, where, by)
+    return found
+
+
+def _model(group: tuple[str, ...], model: Model, where: str | None, by: By) -> list[Reading]:
+    snapshot = _SNAPSHOT.search(model.text)
+    if snapshot:
+        repo = snapshot.group(1).replace("--", "/", 1)
+        return [
+            seen((*group, "repo"), repo, model.source, by, "claimed"),
+            seen((*group, "commit"), snapshot.group(2), model.source, by, "claimed"),
+        ]
+    if not _REPO.fullmatch(model.text) or (where is not None and os.path.exists(os.path.join(where, model.text))):
+        return []
+    found = [seen((*group, "repo"), model.text, model.source, by)]
+    if model.revision and "$" not in model.revision:
+        found.append(seen((*group, "revision"), model.revision, model.source, by))
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from lockllm.documents.lock import Lock
+from lockllm.engines import Given
 from lockllm.facts.fact import Path, Stage
 
 Progress = Callable[[int, int], None]
@@ -42,6 +43,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     wait: float = 0.0
     timeout: float = 10.0  # for everything that is asked of one server
     command: tuple[str, ...] = ()  # the planned server
+    planned: Given | None = None  # the planned server where no command was written yet: a spec's facts
     environ: Mapping[str, str] = {}  # its environment; of ourselves where there is none
     cwd: str = "/"
     # depth

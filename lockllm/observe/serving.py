@@ -137,6 +137,14 @@ def model(named: Model, serving: Serving, request: Request) -> tuple[str, str | 
     return Unobserved(("checkpoint",), f"the cache holds no {named.text}", mend)
 
 
+def installed_version(engine: str, interpreter_path: str | None) -> str | None:
+    """The public version of an engine in the environment that would serve: of an interpreter, else the nearest one."""
+    if engine not in engines.available():
+        return None
+    found = interpreter.ask(interpreter_path) if interpreter_path is not None else _nearby(engines.load(engine))
+    return _version(found, engine) if isinstance(found, Environment) else None
+
+
 def _understand(request: Request, serving: Serving) -> Serving:
     environment = _environment(request, serving)
     held = environment if isinstance(environment, Environment) else None
@@ -153,6 +161,12 @@ def _understand(request: Request, serving: Serving) -> Serving:
         if version is None and held is not None and read.form is not None:
             version = _version(held, read.form.engine)
             read = plan.plan(request.command, request.environ, request.cwd, version, engine=request.engine)
+    elif request.planned is not None:
+        given = request.planned
+        read = Plan(
+            given=given, form=None, readings=given.readings, checks=(), warnings=(), unwrapped=unwrap((), {}), cwd=request.cwd
+        )
+        name = given.engine
     name = name or (read.form.engine if read and read.form else None)
     if name is None and serving.address is None:
         name = request.engine
