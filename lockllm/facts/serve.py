@@ -86,9 +86,9 @@ SPLIT_MODE = _serve("split_mode", TEXT, Kind.NOISE, "layers or rows land on othe
 CTX_SIZE = _serve("ctx_size", COUNT, Kind.STEP, "each slot holds more or fewer tokens",
                   "Tokens that all slots of llama.cpp share, as asked; 0: as the model says. `max_model_len` is what one slot holds.",
                   on_request=True)  # fmt: skip
-CACHE_TYPE_K = _serve("cache_type_k", KV_DTYPE, Kind.STEP, "keys are stored in another precision",
+CACHE_TYPE_K = _serve("cache_type_k", TEXT, Kind.STEP, "keys are stored in another precision",
                       "The type of llama.cpp's cached keys; `kv_cache_dtype` holds both.", on_request=True)  # fmt: skip
-CACHE_TYPE_V = _serve("cache_type_v", KV_DTYPE, Kind.STEP, "values are stored in another precision",
+CACHE_TYPE_V = _serve("cache_type_v", TEXT, Kind.STEP, "values are stored in another precision",
                       "The type of llama.cpp's cached values; `kv_cache_dtype` holds both.", on_request=True)  # fmt: skip
 GPU_LAYERS = _serve("gpu_layers", ANY, Kind.NOISE, "layers are computed on another device",
                     "Layers that llama.cpp keeps on GPUs, as asked; without a number it fits them to free memory.",
