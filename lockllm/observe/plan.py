@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from lockllm import engines
-from lockllm.engines import Form, Given, MayBeMissing
+from lockllm.engines import Form, Given, MayBeMissing, Model
 from lockllm.engines._launch import Unwrapped, recognise, unwrap
 from lockllm.engines._launch.containers import version_of
 from lockllm.facts.observation import By, Check, Reading

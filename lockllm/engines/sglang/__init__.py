@@ -1,0 +1,37 @@
+"""SGLang: command line, YAML file and variables; endpoints; start log; defaults and rules from 0.3.4 to 0.5.23."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lockllm.engines import Form, Given
+from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines.sglang import given as _given
+from lockllm.engines.sglang.options import NEWEST
+
+name = "sglang"
+newest = NEWEST
+distributions = ("sglang",)
+packages = tuple(
+    """
+    torch transformers tokenizers sgl-kernel sglang-kernel flashinfer-python flashinfer-cubin triton xgrammar llguidance
+    outlines torchao flash-attn flash-attn-4 compressed-tensors deep-gemm cuda-python nvidia-cutlass-dsl
+    nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-nccl-cu12 nvidia-nccl-cu13 openai-harmony jinja2 sentencepiece tiktoken
+    numpy vllm fastokens
+    """.split()
+)
+
+
+def recognise(argv: Sequence[str]) -> Form | None:
+    """The launch form that an unwrapped command line is, or None."""
+    return _recognise(argv, name)
+
+
+def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
+    """Config files that the command names, as it spells them."""
+    return _given.wants_files(form)
+
+
+def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
+    """What the command says."""
+    return _given.given(form, env, files, version, live)

@@ -1,0 +1,189 @@
+"""SGLang's option table of each release, and what each option means.
+
+Read from `srt/server_args.py` (0.3.4 to 0.5.18) and `srt/arg_groups/fields/*.py` (0.5.20 to 0.5.23).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from lockllm.engines._argparse import Option, Table, Take, table
+from lockllm.engines._releases import spans
+from lockllm.engines._values import Kind
+from lockllm.engines.sglang.option_rows import READ, ROWS
+
+VERSIONS = tuple(READ.split())
+NEWEST = VERSIONS[-1]
+
+_TAKES = {
+    "switch": (Take.SWITCH, Kind.TEXT),
+    "either": (Take.BOTH, Kind.TEXT),
+    "text": (Take.ONE, Kind.TEXT),
+    "texts": (Take.MANY, Kind.TEXT),
+    "texts*": (Take.ANY, Kind.TEXT),
+    "text?": (Take.MAYBE, Kind.TEXT),
+    "int": (Take.ONE, Kind.INT),
+    "ints": (Take.MANY, Kind.INT),
+    "amount": (Take.ONE, Kind.HUMAN),
+    "float": (Take.ONE, Kind.NUMBER),
+    "floats": (Take.MANY, Kind.NUMBER),
+    "float?": (Take.MAYBE, Kind.NUMBER),
+    "json": (Take.ONE, Kind.JSON),
+    "jsonlist": (Take.ONE, Kind.JSON),
+    "bool1": (Take.ONE, Kind.TEXT),
+}
+
+ALIASES = {
+    "tensor-parallel-size": "tp-size",
+    "pipeline-parallel-size": "pp-size",
+    "data-parallel-size": "dp-size",
+    "expert-parallel-size": "ep-size",
+    "ep": "ep-size",
+    "attention-context-parallel-size": "attn-cp-size",
+    "attention-data-parallel-size": "attn-dp-size",
+    "moe-data-parallel-size": "moe-dp-size",
+    "decode-context-parallel-size": "dcp-size",
+    "nccl-init-addr": "dist-init-addr",
+    "model": "model-path",
+    "speculative-draft-model": "speculative-draft-model-path",
+    "grpc-http-sidecar-port": "smg-http-sidecar-port",
+    "enable-hicache": "enable-hierarchical-cache",
+    "context-bucket": "cuda-graph-prefill-max-context",
+    "hierarchical-sparse-attention-extra-config": "hisparse-config",
+    "fp8-gemm-runner-backend": "fp8-gemm-backend",
+    "fp4-gemm-runner-backend": "fp4-gemm-backend",
+}
+"""Another spelling -> the name under which its value is told."""
+
+FACTS = {
+    "tp_size": "serve.tensor_parallel_size",
+    "pp_size": "serve.pipeline_parallel_size",
+    "dp_size": "serve.data_parallel_size",
+    "ep_size": "serve.expert_parallel_size",
+    "dtype": "serve.dtype",
+    "quantization": "serve.quantization",
+    "kv_cache_dtype": "serve.kv_cache_dtype",
+    "context_length": "serve.max_model_len",
+    "max_running_requests": "serve.max_num_seqs",
+    "attention_backend": "serve.attention_backend",
+    "random_seed": "serve.seed",
+    "load_format": "serve.load_format",
+    "trust_remote_code": "serve.trust_remote_code",
+    "reasoning_parser": "serve.reasoning_parser",
+    "tool_call_parser": "serve.tool_call_parser",
+    "enable_deterministic_inference": "serve.batch_invariant",
+    "disable_cuda_graph": "serve.enforce_eager",
+    "tokenizer_mode": "tokenizer.mode",
+    "speculative_algorithm": "serve.speculative.method",
+    "speculative_num_steps": "serve.speculative.num_steps",
+    "speculative_eagle_topk": "serve.speculative.eagle_topk",
+    "speculative_num_draft_tokens": "serve.speculative.num_draft_tokens",
+    "speculative_accept_threshold_single": "serve.speculative.accept_threshold_single",
+    "speculative_accept_threshold_acc": "serve.speculative.accept_threshold_acc",
+}
+"""Option -> the neutral fact that holds its value as it stands."""
+
+SAMPLING_SOURCES = {"model": "auto", "openai": "openai"}
+"""Values of `--sampling-defaults` as `serve.generation_config` spells them."""
+
+JSON = frozenset(
+    """
+    json-model-override-args model-loader-extra-config preferred-sampling-params hicache-storage-backend-extra-config
+    limit-mm-data-per-request mm-process-config default-chat-template-kwargs speculative-adaptive-config
+    cuda-graph-config radix-eviction-policy-config unified-cache-external-linker-config hisparse-config
+    """.split()
+)
+"""Options whose text is JSON, parsed by the server or by argparse."""
+
+BUILTIN_TEMPLATES = frozenset(
+    """
+    llama-2 mistral devstral llama-4 phi-4-mm chatml chatml-llava vicuna_v1.1 llama_3_vision llava_llama_3
+    internlm2-chat internvl-2-5 qwen2-vl deepseek-ocr unlimited-ocr paddle-ocr deepseek-vl2 gemma-it gme-qwen2-vl
+    minicpmv janus-pro minicpmo kimi-vl qwen2-audio moss-vl points-v15-chat whisper janus llava-v1.6-34b
+    """.split()
+)
+
+PER_NODE = frozenset(
+    {"node_rank", "base_gpu_id", "gpu_id_step", "disaggregation_ib_device", "mooncake_ib_device", "numa_node"}
+)
+
+PATHS = frozenset(
+    {
+        "quantization_param_path", "init_expert_location", "speculative_token_map", "deepep_config",
+        "dllm_algorithm_config", "pdmux_config_path", "flexkv_config_file", "lmcache_config_file",
+        "decrypted_config_file",
+        "decrypted_draft_config_file", "ds_channel_config_path", "speculative_dspark_confidence_sts_path",
+        "speculative_dspark_sps_table_path", "speculative_ngram_external_corpus_path", "completion_template",
+    }
+)  # fmt: skip
+"""Options whose value names a file whose content moves results."""
+
+SECRETS = frozenset({"api_key", "admin_api_key", "ssl_keyfile_password", "watermark_key", "watermark_key_b"})
+
+_OPERATIONAL = re.compile(
+    r"(host|port|config|served_model_name|log_.*|enable_metrics.*|show_time_cost|dist_init_addr|dist_timeout|nccl_port"
+    r"|decode_log_interval|watchdog_timeout|soft_watchdog_timeout|crash_dump_folder|api_key_file|file_storage_(path|pth)"
+    r"|ssl_.*|enable_ssl_refresh|otlp_.*|oltp_.*|enable_trace|trace_modules|gc_.*|fastapi_root_path|download_dir|warmups"
+    r"|skip_server_warmup|bucket_.*|collect_tokens_histogram|prompt_tokens_buckets|generation_tokens_buckets"
+    r"|tokenizer_metrics_.*|export_metrics_to_file.*|stat_loggers|uvicorn_.*|debug_tensor_dump_.*|enable_http2|http2_.*"
+    r"|enable_request_time_stats_logging|kv_events_config|extra_metric_labels|forward_pass_metrics_.*"
+    r"|enable_forward_pass_metrics|enable_mfu_metrics|load_snapshot_publish_interval|load_publish_endpoint"
+    r"|load_watch_interval|expert_balancedness_report_mode|expert_distribution_recorder_.*|pdlb_url"
+    r"|enable_expert_distribution_metrics|enable_layerwise_nvtx_marker|custom_sigquit_handler|stream_interval"
+    r"|prefill_delayer_.*_buckets|gated_launch_port|grpc_.*|smg_.*|sidecar|sidecar_args|allowed_media_domains"
+    r"|disaggregation_bootstrap_port|encoder_bootstrap_port|engine_info_bootstrap_port|encoder_urls|encoder_register_urls"
+    r"|enable_http_worker_reuseport|enable_profile_cuda_graph|spec_trace_dir|msprobe_dump_config|enable_cache_report"
+    r"|remote_instance_weight_loader_.*|modelopt_(checkpoint_save|export)_path|weight_cache_(socket|timeout)"
+    r"|enable_torch_compile_debug_mode|debug_cuda_graph|delete_ckpt_after_loading|checkpoint_engine_.*"
+    r"|elastic_ep_scale_timeout|mm_per_request_timeout)\Z"
+)
+
+
+def operational(name: str) -> bool:
+    """Whether an option locks nothing: names, ports, logs, metrics, TLS, rendezvous."""
+    return bool(_OPERATIONAL.match(name))
+
+
+@lru_cache(maxsize=64)
+def of(version: str) -> Table:
+    """The options of a release; between two that were read, those that either may have; past the newest, its own."""
+    found: dict[str, list[str]] = {}
+    takes: dict[str, str] = {}
+    for kind, first, last, name in _rows():
+        if not spans(first, last, version, VERSIONS):
+            continue
+        canonical = ALIASES.get(name, name)
+        found.setdefault(canonical, []).insert(0 if canonical == name else 99, f"--{name}")
+        if canonical == name or canonical not in takes:
+            takes[canonical] = kind
+    return table([_option(name, flags, takes[name]) for name, flags in found.items()])
+
+
+def _option(name: str, flags: list[str], kind: str) -> Option:
+    take, value = _TAKES[kind]
+    value = Kind.JSON_OR_TEXT if name in JSON else value
+    off = tuple("--no-" + flag[2:] for flag in flags) if take is Take.BOTH else ()
+    return Option(name=name.replace("-", "_"), flags=tuple(flags), off=off, take=take, kind=value)
+
+
+@lru_cache(maxsize=1)
+def _rows() -> tuple[tuple[str, str, str, str], ...]:
+    return tuple(_walk())
+
+
+def _walk() -> Iterator[tuple[str, str, str, str]]:
+    kind = first = last = ""
+    for line in ROWS.splitlines():
+        words = line.split()
+        if not words:
+            continue
+        if not line.startswith(" "):
+            kind = words[0]
+            continue
+        if not line.startswith("    "):
+            first, _, last = words[0].partition("-")
+            words = words[1:]
+        for name in words:
+            yield kind, first, last, name
