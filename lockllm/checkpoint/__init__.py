@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from lockllm.checkpoint.survey import Layout, Look, SeenFile, look
+from lockllm.checkpoint.layout import Layout
+from lockllm.checkpoint.reading import SeenFile
+from lockllm.checkpoint.survey import Look, look
 
 __all__ = ["Layout", "Look", "SeenFile", "look"]

@@ -110,5 +110,12 @@ def _integer(text: str) -> int:
 
 
 def _named(value: object) -> str:
-    names = {list: "a list", str: "a text", bool: "true or false", type(None): "null", int: "a number", float: "a number"}
+    names = {
+        list: "a list",
+        str: "a text",
+        bool: "true or false",
+        type(None): "null",
+        int: "a number",
+        float: "a number",
+    }
     return names.get(type(value), "something else")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lockllm.facts.observation import ABSENT, By, Reading
+from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading
 from lockllm.facts.registry import seen
 
 CONFIG = "config.json"
@@ -102,15 +102,21 @@ def of_engine_config(config: Mapping[str, Any]) -> Iterator[Reading]:
     yield seen("serve.max_model_len", build.get("max_seq_len"), f"{CONFIG}: build_config.max_seq_len", By.FILE)
 
 
-def text_part(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """The part of a config that describes the language model, and where it stands."""
-    part, at = config, CONFIG
-    for _ in range(3):
+def text_parts(config: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
+    """The whole config and, inside it, ever narrower descriptions of the language model, each with its place."""
+    parts = [(config, CONFIG)]
+    while len(parts) < 4:
+        part, at = parts[-1]
         name = next((each for each in _TEXT_PARTS if isinstance(part.get(each), dict)), None)
         if name is None:
             break
-        part, at = part[name], f"{CONFIG}: {name}" if at == CONFIG else f"{at}.{name}"
-    return part, at
+        parts.append((part[name], _at(at, name)))
+    return parts
+
+
+def text_part(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """The part of a config that describes the language model, and where it stands."""
+    return text_parts(config)[-1]
 
 
 def dtype(config: Mapping[str, Any]) -> tuple[Any, str]:
@@ -173,6 +179,16 @@ def rope_dialect(config: Mapping[str, Any]) -> str:
     text, _ = text_part(config)
     old = any(text.get(name) is not None for name in ("rope_theta", "rope_scaling"))
     return "scaling" if old else "parameters" if isinstance(text.get("rope_parameters"), dict) else ""
+
+
+def rope_understood(config: Mapping[str, Any], major: int) -> Check | None:
+    """Whether the installed transformers finds the RoPE settings: 4.x ignores `rope_parameters` without a word."""
+    dialect = rope_dialect(config)
+    name = "check.rope_understood"
+    if dialect == "parameters" and major < 5:
+        detail = "config.json holds rope_parameters alone, which transformers 4 ignores: rope_theta is 10000, unscaled"
+        return Check(name, CheckStatus.FAIL, detail, f"{CONFIG}: rope_parameters", "install transformers 5")
+    return Check(name, CheckStatus.PASS, f"transformers {major} reads them", CONFIG) if dialect else None
 
 
 def _rope_readings(found: Mapping[str, Found], at: str) -> Iterator[Reading]:

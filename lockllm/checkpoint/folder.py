@@ -72,25 +72,37 @@ def _walk(root: str, below: str, allowed: tuple[str, ...], depth: int) -> Iterat
     for child in children:
         path = f"{below}/{child.name}" if below else child.name
         if not plain(child.name):
-            yield Entry(path=path, real=child.path, kind="name", problem="its name holds control characters or no UTF-8")
+            yield Entry(
+                path=path, real=child.path, kind="name", problem="its name holds control characters or no UTF-8"
+            )
         elif child.is_dir(follow_symlinks=False):
             if not child.name.startswith("."):
                 yield from _walk(root, path, allowed, depth + 1)
         else:
-            yield _entry(path, child, allowed)
+            yield _entry(path, child.path, child.is_symlink(), allowed)
 
 
-def _entry(path: str, child: os.DirEntry[str], allowed: tuple[str, ...]) -> Entry:
-    target, first = child.path, None
+def one(root: str, name: str, allowed: tuple[str, ...]) -> Entry | None:
+    """The entry of one name in a folder, or None where nothing has that name."""
+    place = os.path.join(root, name)
+    return _entry(name, place, os.path.islink(place), allowed) if os.path.lexists(place) else None
+
+
+def _entry(path: str, place: str, is_link: bool, allowed: tuple[str, ...]) -> Entry:
+    target, first = place, None
     try:
-        if child.is_symlink():
-            first = os.readlink(child.path)
-            target = links.real(child.path)
+        if is_link:
+            first = os.readlink(place)
+            target = links.real(place)
             if not any(links.inside(target, folder) for folder in allowed):
-                return Entry(path=path, real=target, first_link=first, kind="escaping", problem=f"links to {target}, outside")
+                return Entry(
+                    path=path, real=target, first_link=first, kind="escaping", problem=f"links to {target}, outside"
+                )
         status = os.stat(target, follow_symlinks=False)
     except FileNotFoundError:
-        return Entry(path=path, real=target, first_link=first, kind="dangling", problem=f"links to {first}, which is not there")
+        return Entry(
+            path=path, real=target, first_link=first, kind="dangling", problem=f"links to {first}, which is not there"
+        )
     except OSError as error:
         return Entry(path=path, real=target, first_link=first, kind="unreadable", problem=bounded.why(error))
     if stat.S_ISDIR(status.st_mode):

@@ -56,14 +56,24 @@ def stops(config: Mapping[str, Any], generation: Mapping[str, Any] | None) -> Re
 def stops_agree(config: Mapping[str, Any], generation: Mapping[str, Any] | None) -> Check | None:
     """Whether config.json's stop ids are among generation_config.json's."""
     text, _ = text_part(config)
-    one, other = _ids(config.get("eos_token_id")) or _ids(text.get("eos_token_id")), _ids((generation or {}).get("eos_token_id"))
+    one, other = (
+        _ids(config.get("eos_token_id")) or _ids(text.get("eos_token_id")),
+        _ids((generation or {}).get("eos_token_id")),
+    )
     if not one or not other:
         return None
     source = f"{CONFIG}, {GENERATION}"
     if set(one) <= set(other):
-        return Check("check.stop_tokens_agree", CheckStatus.PASS, f"{len(set(other))} stop ids, those of {CONFIG} among them", source)
+        return Check(
+            "check.stop_tokens_agree",
+            CheckStatus.PASS,
+            f"{len(set(other))} stop ids, those of {CONFIG} among them",
+            source,
+        )
     detail = f"{CONFIG} stops at {_listed(one)}, {GENERATION} at {_listed(other)}"
-    return Check("check.stop_tokens_agree", CheckStatus.FAIL, detail, source, "make both files list the same eos_token_id")
+    return Check(
+        "check.stop_tokens_agree", CheckStatus.FAIL, detail, source, "make both files list the same eos_token_id"
+    )
 
 
 def of_gguf(metadata: Mapping[str, Any]) -> Iterator[Reading]:
@@ -86,3 +96,15 @@ def _ids(value: Any) -> list[int]:
 
 def _listed(ids: Iterable[int]) -> str:
     return ", ".join(map(str, ids))
+
+
+def placed(config: Mapping[str, Any], generation: Mapping[str, Any] | None, major: int) -> Check | None:
+    """Whether sampling keys stand where transformers 5 still finds them."""
+    name, held = "check.sampling_declared", in_config(config)
+    if generation is not None:
+        return Check(name, CheckStatus.PASS, f"{GENERATION} is there", GENERATION)
+    if not held:
+        return None
+    does = "drops" if major >= 5 else "uses"
+    detail = f"{CONFIG} holds {', '.join(held)}, and there is no {GENERATION}: transformers {major} {does} them"
+    return Check(name, CheckStatus.FAIL, detail, CONFIG, f"write them into {GENERATION}")

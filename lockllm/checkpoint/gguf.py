@@ -99,7 +99,9 @@ class _Stream:
         """Makes `count` bytes available and gives their place in the buffer."""
         if len(self.buffer) - self.at < count:
             if self.position + count > min(self.size, _FRONT):
-                raise Malformed("is cut inside its metadata" if self.position + count > self.size else "has endless metadata")
+                raise Malformed(
+                    "is cut inside its metadata" if self.position + count > self.size else "has endless metadata"
+                )
             os.lseek(self.descriptor, self.position, os.SEEK_SET)
             self.start, self.at = self.position, 0
             wanted, pieces = max(count, 2**20), []
@@ -158,7 +160,9 @@ def _front(stream: _Stream) -> Front:
     magic, version = stream.buffer[at : at + 4], stream.buffer[at + 4 : at + 8]
     if magic != b"GGUF":
         pointer = stream.buffer.startswith(b"version https://git-lfs")
-        raise Malformed("is a Git LFS pointer, not the weights" if pointer else "is no GGUF: its first bytes are others")
+        raise Malformed(
+            "is a Git LFS pointer, not the weights" if pointer else "is no GGUF: its first bytes are others"
+        )
     if version[0] == 0:
         stream.order = ">"
     number = struct.unpack(stream.order + "I", version)[0]
@@ -178,7 +182,14 @@ def _front(stream: _Stream) -> Front:
         raise Malformed(f"is cut: its tensors need {need:,} bytes, it has {stream.size:,}")
     special = _special(stream, metadata, places.get("tokenizer.ggml.tokens"))
     return Front(
-        version=number, metadata=metadata, types=types, tensors=tensors, size=stream.size, need=need, special=special, twice=twice
+        version=number,
+        metadata=metadata,
+        types=types,
+        tensors=tensors,
+        size=stream.size,
+        need=need,
+        special=special,
+        twice=twice,
     )
 
 
@@ -256,7 +267,13 @@ def _table(stream: _Stream, tensors: int) -> tuple[dict[str, tuple[int, int]], i
 
 
 def _special(stream: _Stream, metadata: dict[str, Any], place: tuple[int, int] | None) -> dict[str, str]:
-    names = {"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "seperator": "sep_token", "padding": "pad_token"}
+    names = {
+        "bos": "bos_token",
+        "eos": "eos_token",
+        "unknown": "unk_token",
+        "seperator": "sep_token",
+        "padding": "pad_token",
+    }
     ids = {label: metadata.get(f"tokenizer.ggml.{name}_token_id") for name, label in names.items()}
     wanted = {number for number in ids.values() if isinstance(number, int)}
     if not place or not place[0] or not wanted:

@@ -57,6 +57,8 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 Outcome = Digest | Failed
+Progress = Callable[[int, int], None]
+"""Called with bytes done and bytes in all, from any thread."""
 
 
 def stamp(status: os.stat_result) -> Stamp:

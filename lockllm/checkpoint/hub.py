@@ -88,7 +88,9 @@ def cache_root(environ: Mapping[str, str], home: str) -> str:
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environ.get(name):
             return _expanded(environ[name], home)
-    base = environ.get("HF_HOME") or os.path.join(environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "huggingface")
+    base = environ.get("HF_HOME") or os.path.join(
+        environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "huggingface"
+    )
     return os.path.join(_expanded(base, home), "hub")
 
 

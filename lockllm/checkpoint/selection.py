@@ -171,7 +171,10 @@ def _reason(name: str, format_: str, engine: str | None) -> str | None:
 
 def _other_weights(base: str, folders: list[str], format_: str) -> str | None:
     if base.endswith(".index.json"):
-        wrong = {"safetensors": not base.endswith(".safetensors.index.json"), "bin": not base.endswith(".bin.index.json")}
+        wrong = {
+            "safetensors": not base.endswith(".safetensors.index.json"),
+            "bin": not base.endswith(".bin.index.json"),
+        }
         return "the index of weights that are not loaded" if wrong.get(format_, format_ != "") else None
     if not _WEIGHT.match(base):
         return None
@@ -180,7 +183,9 @@ def _other_weights(base: str, folders: list[str], format_: str) -> str | None:
     if base.startswith("mmproj") or (base.startswith("adapter_model") and format_ == "peft"):
         return None
     if base.startswith("consolidated"):
-        return None if format_ == "mistral" or (format_ == "pth" and base.endswith(".pth")) else "a second set of weights"
+        return (
+            None if format_ == "mistral" or (format_ == "pth" and base.endswith(".pth")) else "a second set of weights"
+        )
     own = {"mistral": "", "peft": "", "tensorrt-llm": "", "": base.rpartition(".")[2]}.get(format_, format_)
     return None if base.endswith("." + own) and not base.startswith("adapter_model") else "a second set of weights"
 

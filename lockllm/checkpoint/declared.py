@@ -1,0 +1,92 @@
+"""What the remaining small files declare: tokenizer, adapter, remote code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lockllm.checkpoint.findings import Findings
+from lockllm.facts.observation import ABSENT, By, Reading
+from lockllm.facts.registry import seen
+
+TOKENIZER_CONFIG = "tokenizer_config.json"
+ADAPTER_CONFIG = "adapter_config.json"
+_WITH_CODE = (
+    "config.json",
+    TOKENIZER_CONFIG,
+    "processor_config.json",
+    "preprocessor_config.json",
+    "generation_config.json",
+)
+_FOREIGN = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+?)--(?P<name>[\w.]+)\Z")
+_ADAPTER = {
+    "type": "peft_type", "rank": "r", "alpha": "lora_alpha", "base_model": "base_model_name_or_path", "base_revision": "revision",
+    "bias": "bias", "use_dora": "use_dora", "use_rslora": "use_rslora",
+}  # fmt: skip
+
+
+def tokenizer(config: Mapping[str, Any]) -> Iterator[Reading]:
+    """Readings of tokenizer_config.json."""
+    value = config.get("add_bos_token")
+    if isinstance(value, bool):
+        yield seen("tokenizer.add_bos_token", value, f"{TOKENIZER_CONFIG}: add_bos_token", By.FILE)
+
+
+def gguf_tokenizer(metadata: Mapping[str, Any]) -> Iterator[Reading]:
+    """Readings of GGUF's tokenizer keys."""
+    for name in ("model", "pre", "bos_token_id", "eos_token_id", "add_bos_token"):
+        key = f"tokenizer.ggml.{name}"
+        yield seen(("tokenizer", name), metadata.get(key, ABSENT), f"gguf: {key}", By.FILE)
+
+
+def adapter(config: Mapping[str, Any], findings: Findings) -> Iterator[Reading]:
+    """Readings of adapter_config.json, and whether it pins its base."""
+    for name, key in _ADAPTER.items():
+        value = config.get(key)
+        if value is not None or name == "base_revision":
+            yield seen(("adapter", name), value, f"{ADAPTER_CONFIG}: {key}", By.FILE)
+    modules = config.get("target_modules")
+    if isinstance(modules, (str, list)):
+        held = sorted(map(str, modules)) if isinstance(modules, list) else [modules]
+        yield seen("adapter.target_modules", held, f"{ADAPTER_CONFIG}: target_modules", By.FILE)
+    base, revision = config.get("base_model_name_or_path"), config.get("revision")
+    if revision:
+        findings.right("adapter_base_pinned", f"{base} at {revision}", ADAPTER_CONFIG)
+    else:
+        detail = f"revision is not set: {base} is taken from its default branch"
+        findings.wrong("adapter_base_pinned", detail, ADAPTER_CONFIG, "lock the base model itself by its commit")
+
+
+def code(files: Mapping[str, Mapping[str, Any]], present: frozenset[str], findings: Findings) -> Iterator[Reading]:
+    """Which code the checkpoint asks to run: its own, or that of another repository."""
+    local: set[str] = set()
+    foreign: dict[str, str] = {}
+    for file in _WITH_CODE:
+        for reference in _references(files.get(file, {})):
+            other = _FOREIGN.match(reference)
+            if other:
+                foreign.setdefault(other["repo"], f"{file}: auto_map")
+            elif re.fullmatch(r"[\w.]+", reference):
+                local.add(reference.rpartition(".")[0].replace(".", "/") + ".py")
+    for name in sorted(local - present - {".py"}):
+        findings.wrong("files_complete", f"{name} is missing, auto_map names it", "", "download the checkpoint again")
+    if foreign:
+        repos = sorted(foreign)
+        yield seen("checkpoint.code_repo", ", ".join(repos), foreign[repos[0]], By.FILE)
+        detail = f"code of {', '.join(repos)} runs, from its default branch unless a flag pins it"
+        findings.wrong(
+            "code_pinned", detail, foreign[repos[0]], "pass --code-revision COMMIT, and lock that repository too"
+        )
+    elif local:
+        yield seen("checkpoint.code_repo", ABSENT, "auto_map", By.FILE)
+        findings.right("code_pinned", f"{', '.join(sorted(local))} of the checkpoint itself", "auto_map")
+
+
+def _references(config: Mapping[str, Any]) -> Iterator[str]:
+    mapped = config.get("auto_map")
+    values = list(mapped.values()) if isinstance(mapped, dict) else []
+    for value in values:
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, str):
+                yield each

@@ -1,0 +1,56 @@
+"""Findings gathered while a checkpoint is looked at: one check a name, whatever the number of files it fails for."""
+
+from __future__ import annotations
+
+from lockllm.facts.observation import Check, CheckStatus
+
+_SHOWN = 4
+
+
+class Findings:
+    """What was found wrong, and what was looked at and found right."""
+
+    def __init__(self) -> None:
+        self._wrong: dict[str, list[tuple[str, str, str]]] = {}
+        self._right: dict[str, tuple[str, str]] = {}
+        self._unknown: dict[str, tuple[str, str, str]] = {}
+
+    def wrong(self, name: str, detail: str, source: str = "", mend: str = "") -> None:
+        """One more thing that is wrong; `name` without its `check.`."""
+        self._wrong.setdefault(name, []).append((detail, source, mend))
+
+    def right(self, name: str, detail: str, source: str = "") -> None:
+        """It was looked at; this stands where nothing is found wrong."""
+        self._right.setdefault(name, (detail, source))
+
+    def unknown(self, name: str, detail: str, source: str = "", mend: str = "") -> None:
+        """It could not be told; this stands where nothing is found wrong."""
+        self._unknown.setdefault(name, (detail, source, mend))
+
+    def add(self, check: Check | None) -> None:
+        """A check that is made already."""
+        if check is None:
+            return
+        name = check.name.removeprefix("check.")
+        if check.status is CheckStatus.FAIL:
+            self.wrong(name, check.detail, check.source, check.mend)
+        elif check.status is CheckStatus.PASS:
+            self.right(name, check.detail, check.source)
+        else:
+            self.unknown(name, check.detail, check.source, check.mend)
+
+    def checks(self) -> tuple[Check, ...]:
+        """One check for each name, by name."""
+        made = {}
+        for name, (detail, source) in self._right.items():
+            made[name] = Check(f"check.{name}", CheckStatus.PASS, detail, source)
+        for name, (detail, source, mend) in self._unknown.items():
+            made[name] = Check(f"check.{name}", CheckStatus.UNKNOWN, detail, source, mend)
+        for name, found in self._wrong.items():
+            details = list(dict.fromkeys(detail for detail, _, _ in found))
+            sources = list(dict.fromkeys(source for _, source, _ in found if source))
+            more = f"; and {len(details) - _SHOWN} more" if len(details) > _SHOWN else ""
+            mend = next((mend for _, _, mend in found if mend), "")
+            text = "; ".join(details[:_SHOWN]) + more
+            made[name] = Check(f"check.{name}", CheckStatus.FAIL, text, ", ".join(sources[:_SHOWN]), mend)
+        return tuple(made[name] for name in sorted(made))
