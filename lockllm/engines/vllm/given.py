@@ -1,0 +1,216 @@
+"""What a vLLM command line, its environment and its YAML file say, by the grammar of that release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from lockllm.engines import Form, Given, Model
+from lockllm.engines._argparse import Parsed, Problem, Word, canonical, parse
+from lockllm.engines._collect import Collect
+from lockllm.engines._releases import at_least, below
+from lockllm.engines._values import is_json, secret_name, unresolved
+from lockllm.engines.vllm import options, variables
+from lockllm.engines.vllm.spread import SPREADERS, spread
+from lockllm.engines.vllm.yaml_config import Config, config
+from lockllm.facts.observation import CheckStatus
+
+_NOT_AUTO = frozenset({"generation_config", "load_format"})
+"""Options whose `auto` is a value of its own: it names a place to look, and nothing replaces it."""
+_JSON = frozenset({"compilation_config", "speculative_config", "override_generation_config", "hf_overrides"})
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """A command line, read by the table of one release."""
+
+    release: str  # the read release by whose table it was read
+    sure: bool  # whether that is the release that runs, or the newest that takes the command
+    parsed: Parsed
+    config: Config
+    typed: frozenset[str]  # options that stand on the command line itself, not in the YAML file
+
+
+def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
+    """What the command says. A YAML file is read where the engine would read it, and the command line outranks it."""
+    found = Collect("vllm", live)
+    found.secrets += variables.secrets(env)
+    said = read(form, files, version)
+    _refused(found, form, said, version)
+    _config_findings(found, said)
+    _model(found, form, said)
+    words = said.parsed.last()
+    for word in words.values():
+        _word(found, word, _source(said, word), words, version)
+    for reading in variables.readings(env, version, found.by):
+        if reading.fact.path[0] == "env":
+            found.env.append(reading)
+        elif reading.fact.path not in found.readings:
+            found.readings[reading.fact.path] = reading
+    for name in sorted(set(env) & variables.PATHS):
+        found.path(f"env.{name}", env[name], f"variable {name}")
+    return found.given()
+
+
+def read(form: Form, files: Mapping[str, str], version: str | None) -> Reading:
+    """The words in force. Without a version: by the newest release that takes the whole command, else the best one."""
+    known = options.nearest(version)
+    candidates = [known] if known else [*reversed(options.READ)]
+    best: Reading | None = None
+    for release in candidates:
+        settings = config(form, files, release)
+        argv = _rewritten(form, settings.arguments, release)
+        table = options.options(release)
+        dotted = at_least(release, "0.9.0")
+        parsed = parse(argv, table, underscores=True, dotted=dotted)
+        typed = parse(_rewritten(form, (), release), table, underscores=True, dotted=dotted)
+        said = Reading(
+            release=release, sure=known is not None, parsed=parsed, config=settings,
+            typed=frozenset(word.name for word in typed.words),
+        )  # fmt: skip
+        if best is None or _refusals(said) < _refusals(best):
+            best = said
+        if not _refusals(said):
+            break
+    assert best is not None
+    return best
+
+
+def is_module(form: Form) -> bool:
+    """Whether the server is started by its module, which takes no positional model."""
+    return any("api_server" in word for word in form.program) or form.subcommand == "api_server"
+
+
+def _refusals(said: Reading) -> int:
+    """How many options the release does not have, cannot tell apart, or takes as short for a later one."""
+    table = options.options(said.release)
+    return sum(
+        not word.known or (word.flag not in table.flags and canonical(word.flag) in options.history())
+        for word in said.parsed.words
+    )
+
+
+def _rewritten(form: Form, settings: Sequence[str], release: str) -> list[str]:
+    """The arguments as the parser gets them: no `--config FILE`, its settings before the typed ones."""
+    argv = list(form.args)
+    if "--config" in argv:
+        at = argv.index("--config")
+        argv = argv[:at] + argv[at + 2 :]
+    short = []
+    for number, word in enumerate(argv):
+        following = argv[number + 1] if number + 1 < len(argv) else ""
+        if word.startswith("-O") and len(word) > 2 and word[2] != ".":
+            level = word[2:].removeprefix("=")
+            short += ["--optimization-level", level] if at_least(release, "0.12.0") else ["-O", level]
+        elif word == "-O" and at_least(release, "0.12.0") and following in {"0", "1", "2", "3"}:
+            short.append("--optimization-level")
+        else:
+            short.append(word)
+    head = 1 if not is_module(form) and short and not short[0].startswith("-") else 0
+    return [*short[:head], *settings, *short[head:]]
+
+
+def _source(said: Reading, word: Word) -> str:
+    return f"argument {word.flag}" if word.name in said.typed else f"{said.config.name}: {word.flag.lstrip('-')}"
+
+
+def _word(found: Collect, word: Word, source: str, words: Mapping[str, Word], version: str | None) -> None:
+    name, value = word.name, word.value
+    if name in options.SECRET or (not word.known and secret_name(name)):
+        found.secret(value)
+    elif name == "port":
+        found.port = value if isinstance(value, int) else None
+        found.operational.append(name)
+    elif name in options.OPERATIONAL:
+        found.operational.append(name)
+    elif name in options.PER_NODE:
+        found.per_node[name] = value
+    elif name in SPREADERS:
+        spread(found, word, source, words, version)
+    elif name in options.NEUTRAL:
+        found.set(options.NEUTRAL[name], value, source)
+    elif name in options.SAME_TAIL:
+        _neutral(found, name, value, source)
+    elif name not in options.SPREAD:
+        _kept(found, word, source)
+
+
+def _neutral(found: Collect, name: str, value: Any, source: str) -> None:
+    if name == "generation_config" and isinstance(value, str) and value not in ("auto", "vllm"):
+        if unresolved(value):
+            found.set(("serve", name), value, source)
+        else:
+            found.path("serve.generation_config", value, source)
+    elif name == "max_model_len" and value == -1:
+        found.set(("serve", name), "auto", source)
+    elif name in _NOT_AUTO and value == "auto":
+        found.set(("serve", name), "", source)
+        found.readings[("serve", name)] = msgspec.structs.replace(found.readings[("serve", name)], value="auto")
+    else:
+        found.set(("serve", name), value, source)
+
+
+def _kept(found: Collect, word: Word, source: str) -> None:
+    if word.name in options.PATHS and isinstance(word.value, str) and not unresolved(word.value):
+        found.path(f"serve.args.{word.name}", word.value, source)
+        return
+    found.kept(word.name, word.value, source)
+    if word.name == "attention_config" and isinstance(word.value, dict) and word.value.get("backend"):
+        found.set("serve.attention_backend", word.value["backend"], source)
+
+
+def _model(found: Collect, form: Form, said: Reading) -> None:
+    words = said.parsed.last()
+    positionals = [] if is_module(form) else list(said.parsed.positionals[:1])
+    revision = words.get("revision")
+    text = revision.value if revision and isinstance(revision.value, str) else None
+    if positionals and positionals[0].strip():
+        found.model = Model(text=positionals[0], source="argument MODEL", revision=text)
+    elif "model" in words and isinstance(words["model"].value, str):
+        found.model = Model(text=words["model"].value, source=_source(said, words["model"]), revision=text)
+    pinned = words.get("tokenizer_revision")
+    own = words.get("tokenizer")
+    word = own or pinned
+    if word is not None:
+        name = str(own.value) if own else found.model.text if found.model else ""
+        at = str(pinned.value) if pinned else text
+        source = _source(said, word)
+        found.tokenizer = Model(text=name, source=source, revision=at) if name else None
+
+
+def _refused(found: Collect, form: Form, said: Reading, version: str | None) -> None:
+    """`check.flags_accepted`: what the parser of that release refuses."""
+    problems = list(said.parsed.problems)
+    allowed = 0 if is_module(form) else 1
+    for stray in said.parsed.positionals[allowed:]:
+        shown = "a blank argument" if not stray.strip() else repr(stray[:40])
+        problems.append(Problem(flag="", reason=f"{shown} belongs to no option"))
+    named = any(word.partition("=")[0] == "--model" for word in form.args)
+    if named and not is_module(form) and below(version, "0.11.1") and not said.parsed.positionals:
+        problems.append(Problem(flag="--model", reason="`vllm serve` takes the model as its first argument"))
+    problems += [
+        Problem(flag=word.flag, reason="its value is no JSON")
+        for word in said.parsed.words
+        if word.name in _JSON and isinstance(word.value, dict) and not _is_json(form, word)
+    ]
+    release = f"vLLM {version or said.release}" if said.sure else f"vLLM {options.OLDEST} to {options.NEWEST}"
+    if problems:
+        found.refuse(problems, said.sure is False or options.is_read(version), release)
+    elif said.sure and options.is_read(version):
+        found.finding("check.flags_accepted", CheckStatus.PASS, f"vLLM {version} takes every option", release)
+
+
+def _is_json(form: Form, word: Word) -> bool:
+    """Whether the value was JSON as typed; a Python literal was taken by older releases only."""
+    for number, typed in enumerate(form.args):
+        if typed == word.flag or typed.replace("_", "-") == word.flag:
+            following = form.args[number + 1] if number + 1 < len(form.args) else ""
+            return is_json(following) or "'" not in following or '"' in following
+    return True
+
+
+def _config_findings(found: Collect, said: Reading) -> None:
+    for detail, mend in said.config.ignored:
+        found.finding("check.settings_take_effect", CheckStatus.FAIL, detail, said.config.name, mend)
+    found.warnings += said.config.warnings

@@ -1,0 +1,134 @@
+"""The options of each vLLM release, and what becomes of each: fact, kept, operational, per node, secret."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from lockllm.engines._argparse import Option, Table, Take, table
+from lockllm.engines._releases import at_least, below, beyond, order
+from lockllm.engines._values import Kind
+from lockllm.engines.vllm.option_rows import ROWS
+
+OLDEST = "0.6.0"
+NEWEST = "0.33.0"
+READ = (
+    "0.6.0 0.6.3 0.6.4 0.6.5 0.6.6 0.7.0 0.7.1 0.7.2 0.7.3 0.8.0 0.8.1 0.8.2 0.8.3 0.8.4 0.8.5 0.9.0 "
+    "0.9.1 0.9.2 0.10.0 "
+    "0.10.1 0.10.1.1 0.10.2 0.11.0 0.11.1 0.11.2 0.12.0 0.13.0 0.14.0 0.14.1 0.16.0 0.17.0 0.17.1 0.18.0 0.18.1 0.19.0 "
+    "0.19.1 0.20.0 0.20.2 0.21.0 0.22.1 0.23.0 0.24.0 0.25.0 0.26.0 0.27.0 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0 0.33.0"
+).split()
+"""The releases whose sources were read."""
+
+SAME_TAIL = frozenset(
+    "dtype quantization kv_cache_dtype tensor_parallel_size pipeline_parallel_size data_parallel_size max_model_len "
+    "max_num_seqs max_num_batched_tokens enable_prefix_caching enable_chunked_prefill enforce_eager "
+    "attention_backend seed "
+    "generation_config load_format trust_remote_code tool_call_parser reasoning_parser".split()
+)
+"""Options whose neutral name is `serve.` and their own."""
+NEUTRAL = {"tokenizer_mode": ("tokenizer", "mode"), "chat_template_content_format": ("chat_template", "content_format")}
+"""Options whose neutral name is another."""
+SPREAD = frozenset(
+    "model tokenizer revision tokenizer_revision chat_template lora_modules speculative_config speculative_model "
+    "num_speculative_tokens spec_method spec_model spec_tokens override_generation_config gpu_memory_utilization "
+    "default_chat_template_kwargs config".split()
+)
+"""Options that `given` spreads over several facts."""
+OPERATIONAL = frozenset(
+    "host port uds root_path served_model_name allow_credentials allowed_origins allowed_methods "
+    "allowed_headers middleware ssl_keyfile ssl_certfile ssl_ca_certs ssl_cert_reqs ssl_ciphers enable_ssl_refresh "
+    "uvicorn_log_level disable_uvicorn_access_log disable_access_log_for_endpoints log_level "
+    "log_config_file logging_config "
+    "log_error_stack max_log_len disable_log_requests disable_log_stats enable_log_requests enable_log_outputs "
+    "enable_log_deltas enable_logging_iteration_details aggregate_engine_logging disable_fastapi_docs "
+    "enable_offline_docs "
+    "enable_request_id_headers enable_server_load_tracking enable_force_include_usage enable_prompt_tokens_details "
+    "enable_per_request_metrics per_request_spec_decode_metrics sse_keep_alive_interval shutdown_timeout "
+    "enable_tokenizer_info_endpoint enable_scale_out fingerprint_mode fingerprint_value h11_max_header_count "
+    "h11_max_incomplete_event_size otlp_traces_endpoint collect_detailed_traces show_hidden_metrics_for_version "
+    "custom_histogram_buckets cudagraph_metrics enable_mfu_metrics kv_cache_metrics kv_cache_metrics_sample "
+    "enable_layerwise_nvtx_tracing profiler_config ray_workers_use_nsight jit_monitor_mode jit_monitor_verbose "
+    "use_tqdm_on_load download_dir allowed_local_media_path allowed_media_domains grpc grpc_port "
+    "master_addr master_port data_parallel_address data_parallel_rpc_port data_parallel_supervisor_port "
+    "dp_supervisor_probe_failure_threshold dp_supervisor_probe_interval_s dp_supervisor_probe_timeout_s "
+    "distributed_timeout_seconds cpu_distributed_timeout_seconds disable_frontend_multiprocessing engine_use_ray "
+    "fail_on_environ_validation watchdog_config anthropic_disabled_thinking_effort enable_trace_replay".split()
+)
+"""Options that lock nothing: addresses, names, logs, metrics, TLS, timeouts."""
+PER_NODE = frozenset(
+    "node_rank headless data_parallel_rank data_parallel_start_rank data_parallel_size_local device_ids "
+    "numa_bind_nodes "
+    "numa_bind_cpus".split()
+)
+"""Options that differ between the nodes of one server."""
+SECRET = frozenset({"api_key", "hf_token", "ssl_keyfile_password"})
+"""Options whose values appear nowhere."""
+PATHS = frozenset(
+    {"hf_config_path", "mm_encoder_fp8_scale_path", "quantization_param_path", "qlora_adapter_name_or_path"}
+)
+"""Kept options that name a file or folder."""
+
+_TAKES = {
+    "switch": (Take.SWITCH, Kind.TEXT),
+    "both": (Take.BOTH, Kind.TEXT),
+    "boolean": (Take.BOOLEAN, Kind.TEXT),
+    "maybe": (Take.MAYBE, Kind.TEXT),
+    "append": (Take.APPEND, Kind.TEXT),
+    "texts": (Take.MANY, Kind.TEXT),
+    "ints": (Take.MANY, Kind.INT),
+    "numbers": (Take.MANY, Kind.NUMBER),
+    "text": (Take.ONE, Kind.TEXT),
+    "int": (Take.ONE, Kind.INT),
+    "number": (Take.ONE, Kind.NUMBER),
+    "human": (Take.ONE, Kind.HUMAN),
+    "human-auto": (Take.ONE, Kind.HUMAN_AUTO),
+    "json": (Take.ONE, Kind.JSON),
+    "json-or-text": (Take.ONE, Kind.JSON_OR_TEXT),
+    "loose": (Take.ONE, Kind.LOOSE),
+}
+
+
+def nearest(version: str | None) -> str | None:
+    """The read release by whose table a version is parsed.
+
+    The last one not above it; None where no version is known.
+    """
+    if version is None or not order(version)[0][0:1] or order(version)[0] == (0,):
+        return None
+    lower = [read for read in READ if order(read)[0] <= order(version)[0]]
+    return lower[-1] if lower else OLDEST
+
+
+def is_read(version: str | None) -> bool:
+    """Whether the rules of that version were read: it lies between the oldest and the newest read release."""
+    return nearest(version) is not None and not below(version, OLDEST) and not beyond(version, NEWEST)
+
+
+@lru_cache(maxsize=64)
+def options(read: str) -> Table:
+    """The options of a read release."""
+    return table(
+        [_option(*row, read) for row in ROWS if at_least(read, row[2]) and not (row[3] and beyond(read, row[3]))]
+    )
+
+
+@lru_cache(maxsize=1)
+def history() -> dict[str, tuple[str, str]]:
+    """Name of every option that any read release has -> first and last release; `""`: still there."""
+    spans: dict[str, tuple[str, str]] = {}
+    for name, _, first, last, _ in ROWS:
+        spans[name] = (spans[name][0] if name in spans else first, last)
+    return spans
+
+
+def _option(name: str, takes: str, _first: str, _last: str, others: str, read: str) -> Option:
+    take, kind = _TAKES[takes]
+    flags = ("--" + name.replace("_", "-"), *others.split())
+    off: list[str] = []
+    if take is Take.BOTH:
+        long = [flag for flag in flags if flag.startswith("--")]
+        off = ["--no-" + flag[2:] for flag in long]
+        if at_least(read, "0.33.0"):
+            off += [flag.replace("--enable-", "--disable-", 1) for flag in long if flag.startswith("--enable-")]
+            off += [flag.replace("--disable-", "--enable-", 1) for flag in long if flag.startswith("--disable-")]
+    return Option(name=name, flags=flags, off=tuple(off), take=take, kind=kind)
