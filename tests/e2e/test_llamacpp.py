@@ -1,4 +1,4 @@
-"""llama.cpp's real server: locked as it runs, verified clean, and every real change reported as itself and nothing else.
+"""llama.cpp's real server: locked as it runs, verified clean, and each change reported as itself and nothing else.
 
 No endpoint of llama.cpp shows most of its flags, so the server runs under the command line of a genuine `llama-server`
 (see `tests/servers/llama_server.py`), which is where lockllm reads them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,14 +38,14 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def locked(home: Path) -> Iterator[Path]:
+def locked(home: Path) -> Path:
     """The same, locked from the running server and verified clean."""
     with start.llama_server(home, *ARGS) as server:
         good(home, "observe", "--server", server.url, "-o", "host.json")
         good(home, "lock", "--observation", "host.json")
         clean = verify(home, "--server", server.url)
         assert (clean.code, clean.causes, clean.unknown, clean.failed) == (0, set(), {}, set())
-    yield home
+    return home
 
 
 def remake(home: Path, *options: str) -> None:
