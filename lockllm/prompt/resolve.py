@@ -56,6 +56,9 @@ def resolve(
     installed release where the engine is another. `tokenizer_mode`: as the engine's flag says.
     """
     shelf = shelve(read, names, gguf)
+    if engine == "llama.cpp":
+        kept = {name: _kept(each) for name, each in shelf.gguf.items()}
+        shelf = msgspec.structs.replace(shelf, gguf=kept)
     library = version if engine in {None, "transformers"} else transformers
     choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
     candidates = (*((explicit,) if explicit else ()), *shelf.all())
@@ -185,6 +188,12 @@ def _llama_cpp(shelf: Shelf, library: str | None, has_processor: bool) -> _Choic
         return _Choice(fallback, fallback, problem="the GGUF holds no template: the engine falls back to chatml")
     plain = shelf.gguf.get(DEFAULT)
     return _Choice(plain, shelf.gguf.get(TOOL_USE, plain))
+
+
+def _kept(held: Candidate) -> Candidate:
+    """As llama.cpp keeps a template: one line end at the end goes, others become LF. Run: b11549."""
+    text = (held.text or "").replace("\r\n", "\n").removesuffix("\n").replace("\r", "\n")
+    return msgspec.structs.replace(held, text=text)
 
 
 def _llama_cpp_python(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:

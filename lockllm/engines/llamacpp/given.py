@@ -203,8 +203,9 @@ def _template(settings: Settings, files: Mapping[str, str], build: int | None, i
 
 
 def digest(text: str) -> str:
-    """The sha256 of a template's text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    """The sha256 of a template as the engine keeps it: one line end at the end goes, others become LF (run: b11549)."""
+    kept = text.replace("\r\n", "\n").removesuffix("\n").replace("\r", "\n")
+    return hashlib.sha256(kept.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _model(settings: Settings) -> Model | None:
