@@ -14,7 +14,7 @@ from typing import TextIO
 
 from lockllm.output.escape import visible
 
-Progress = Callable[[int, int, str], None]
+Progress = Callable[[int, int], None]
 """Called with bytes done, bytes in all, and the file at hand; from any thread."""
 
 _REDRAW = 0.1

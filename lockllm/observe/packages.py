@@ -57,17 +57,26 @@ def versions(environment: Environment) -> dict[str, str]:
     return {name: one.version for name, one in environment.distributions.items()}
 
 
+def release(environment: Environment, engine: Engine) -> str | None:
+    """The engine's version as its distribution tells it, in the engine's own scheme."""
+    one = environment.of_any(engine.distributions)
+    if one is None:
+        return None
+    translate: Any = getattr(engine, "version_of", None)
+    version = translate(one.name, one.version) if translate is not None else one.version.partition("+")[0]
+    return str(version) if version is not None else None
+
+
 def _engine(environment: Environment, engine: Engine) -> list[Reading]:
     one = environment.of_any(engine.distributions)
     if one is None:
         return []
-    translate: Any = getattr(engine, "version_of", None)
     found: list[Reading] = []
-    version = translate(one.name, one.version) if translate is not None else one.version.partition("+")[0]
+    version = release(environment, engine)
     if version is not None:
         found.append(seen("engine.version", version, one.source, By.PACKAGE))
     build = _build(environment, one)
-    if build and translate is None:
+    if build and not hasattr(engine, "version_of"):
         found.append(seen("engine.build", build, one.source, By.PACKAGE))
     return found
 

@@ -15,7 +15,7 @@ from lockllm.engines._launch import unwrap
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Unobserved
-from lockllm.observe import http, interpreter, plan, proc, python, servers
+from lockllm.observe import http, interpreter, packages, plan, proc, python, servers
 from lockllm.observe.plan import Plan
 from lockllm.observe.python import Environment
 from lockllm.observe.request import Request
@@ -213,8 +213,7 @@ def _nearby(engine: Engine | None) -> Environment | Unobserved:
 def _version(environment: Environment | None, engine: str | None) -> str | None:
     if environment is None or engine is None or engine not in engines.available():
         return None
-    one = environment.of_any(engines.load(engine).distributions)
-    return one.version.partition("+")[0] if one else None
+    return packages.release(environment, engines.load(engine))
 
 
 def _address(found: Found) -> http.Server | None:
