@@ -31,13 +31,27 @@ def analyze(env: Environment, source: str) -> dict[str, Any]:
         "clock": "strftime_now" in names,
         "chance": chance,
         "tokens": sorted(name for name in names if name.endswith("_token")),
-        "arguments": sorted(
-            name for name in names - _FUNCTIONS - _REQUEST if not name.endswith("_token") and not name.startswith("_")
-        ),
+        "arguments": sorted(_arguments(tree, names - _FUNCTIONS - _REQUEST)),
         "reads": sorted(names & _REQUEST),
         "vllm_format": _vllm_format(tree),
         "sglang_format": "openai" if any(word in source for word in _MEDIA) else _sglang_format(tree),
     }
+
+
+def _arguments(tree: nodes.Template, names: set[str]) -> set[str]:
+    """The names that only a caller can give a value, or that the template asks for before it sets one itself.
+
+    jinja2 counts a variable that is set on one branch alone as undeclared: those are the template's own.
+    """
+    from jinja2.nodes import Filter, Name, Test
+
+    own = {each.name for each in tree.find_all(Name) if each.ctx != "load"}
+    asked = {
+        each.node.name
+        for each in tree.find_all((Test, Filter))
+        if isinstance(each.node, Name) and each.name in {"defined", "undefined", "none", "default", "d"}
+    }
+    return {name for name in names if (name not in own or name in asked) and not name.endswith("_token")}
 
 
 def _vllm_format(tree: nodes.Template) -> str:

@@ -32,9 +32,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     engine: str | None = None
     version: str | None = None
-    explicit: Candidate | None = None  # what a flag names: `given.explicit`
+    explicit: Candidate | None = None  # what a flag names
     transformers: str | None = None  # the installed release
     tokenizer_mode: str | None = None
+    model: str = ""  # as the command names it
     content_format: str | None = None  # what a flag says: string or openai
     arguments: Mapping[str, Any] = {}  # the server's default chat_template_kwargs
 
@@ -60,7 +61,7 @@ def observe(
     given = setup or Setup()
     resolution = resolve(
         read, names, given.engine, given.version, explicit=given.explicit, gguf=gguf, transformers=given.transformers,
-        tokenizer_mode=given.tokenizer_mode,
+        tokenizer_mode=given.tokenizer_mode, model=given.model,
     )  # fmt: skip
     winner = resolution.winner
     found: list[Reading | Unobserved | Check] = [*_identity(resolution, by)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -9,6 +10,18 @@ import msgspec
 from lockllm.prompt.rules import release
 from lockllm.prompt.templates import CONFIG, DEFAULT, TOOL_USE, Candidate, Read, Shelf, document, shelve
 
+_GUESSES = (
+    (r"\bpoints\b", "points-v15-chat"), (r"moss-vl", "moss-vl"), (r"internvl", "internvl-2-5"), (r"janus", "janus-pro"),
+    (r"vicuna|llava-v1\.5|llava-next-video-7b", "vicuna_v1.1"), (r"deepseek.*vl2", "deepseek-vl2"),
+    (r"llava-v1\.6-34b|llava-v1\.6-yi-34b|llava-next-video-34b|llava-onevision-qwen2", "chatml-llava"),
+    (r"minicpm-v(?!-?4[._][6-9])", "minicpmv"), (r"minicpm-o(?!-?4[._][6-9])", "minicpmo"),
+    (r"phi-4-multimodal", "phi-4-mm"), (r"deepseek-ocr", "deepseek-ocr"), (r"unlimited", "unlimited-ocr"),
+    (r"paddleocr", "paddle-ocr"), (r"whisper", "whisper"),
+)  # fmt: skip
+_GUESSED_TYPES = {
+    "internvl_chat": "internvl-2-5", "deepseek_vl_v2": "deepseek-vl2", "multi_modality": "janus-pro",
+    "phi4mm": "phi-4-mm", "minicpmv": "minicpmv", "minicpmo": "minicpmo",
+}  # fmt: skip
 _NEWEST = {
     "transformers": (5, 24), "vllm": (0, 33), "sglang": (0, 5), "tgi": (3, 3), "lmdeploy": (0, 18),
     "tensorrt-llm": (1, 3),
@@ -48,18 +61,21 @@ class _Choice(msgspec.Struct, frozen=True):
 def resolve(
     read: Read, names: Sequence[str], engine: str | None = None, version: str | None = None, *,
     explicit: Candidate | None = None, gguf: Mapping[str, str] | None = None, transformers: str | None = None,
-    tokenizer_mode: str | None = None,
+    tokenizer_mode: str | None = None, model: str = "",
 ) -> Resolution:  # fmt: skip
     """Choose as that engine and version does; as transformers 5 loads a tokenizer where no engine is named.
 
-    `explicit`: what a flag names (`given.py`). `gguf`: the template keys of a GGUF's metadata. `transformers`: the
-    installed release where the engine is another. `tokenizer_mode`: as the engine's flag says.
+    `explicit`: what a flag names. `gguf`: the template keys of a GGUF's metadata. `transformers`: the
+    installed release where the engine is another. `tokenizer_mode`: as the engine's flag says. `model`: as the
+    command names it, which SGLang guesses by.
     """
     shelf = shelve(read, names, gguf)
     if engine == "llama.cpp":
         kept = {name: _kept(each) for name, each in shelf.gguf.items()}
         shelf = msgspec.structs.replace(shelf, gguf=kept)
     library = version if engine in {None, "transformers"} else transformers
+    if engine == "sglang" and explicit is None:
+        explicit = _guessed(model, (document(read, "config.json") or {}).get("model_type"))
     choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
     candidates = (*((explicit,) if explicit else ()), *shelf.all())
     problems = (*shelf.problems, *((choice.problem,) if choice.problem else ()))
@@ -104,10 +120,10 @@ def _choose(
     shelf: Shelf, read: Read, names: Sequence[str], engine: str | None, version: str | None, library: str | None,
     mode: str | None, explicit: Candidate | None,
 ) -> _Choice:  # fmt: skip
-    if engine is None:
-        return tokenizer_choice(shelf, library)
     if explicit is not None:
         return _Choice(explicit, explicit)
+    if engine is None:
+        return tokenizer_choice(shelf, library)
     if engine in {"vllm", "sglang"} and _by_mistral(shelf, names, mode):
         found = Candidate(None, "built-in: mistral-common")
         return _Choice(found, found)
@@ -118,6 +134,14 @@ def _choose(
     if _is_certain(shelf, engine, version):
         return choice
     return _Choice(unknown=f"which of several templates {engine} {version} takes was not read", problem=choice.problem)
+
+
+def _guessed(model: str, model_type: object) -> Candidate | None:
+    """A conversation of SGLang's own, by words of the path or the type: `parser/conversation.py`, 0.5.23."""
+    found = next((name for pattern, name in _GUESSES if re.search(pattern, model, re.IGNORECASE)), None)
+    if found is None and isinstance(model_type, str):
+        found = _GUESSED_TYPES.get(model_type)
+    return Candidate(None, "guessed-from-path", found) if found else None
 
 
 def _is_certain(shelf: Shelf, engine: str, version: str | None) -> bool:
@@ -160,17 +184,24 @@ def _vllm(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
     """The processor's where the request has no tools, else the tokenizer's: `renderers/hf.py`, 0.9 to 0.33."""
     tokenizer = tokenizer_choice(shelf, library)
     plain = _processor_first(shelf, library, has_processor)
+    if has_processor and shelf.folder and not (shelf.legacy or shelf.processor):
+        return _Choice(None, tokenizer.tools, "the processor has several named templates, and vLLM takes none by name")
     return _Choice(plain.plain, tokenizer.tools, plain.unknown, plain.problem)
 
 
 def _sglang(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
-    """The processor's, else the tokenizer's; of several the first: `parser/template_manager.py`, 0.5.5 to 0.5.23."""
+    """The processor's, else the tokenizer's; of several the first: `parser/template_manager.py`, 0.5.8 to 0.5.23."""
     choice = _processor_first(shelf, library, has_processor)
-    named = shelf.config_named
-    if choice.plain is None and not choice.unknown and named and not (shelf.jinja or shelf.folder):
-        first = next(iter(named.values()))
-        return _Choice(first, first)
-    return _Choice(choice.plain, choice.plain, choice.unknown, choice.problem)
+    if choice.unknown:
+        return choice
+    if shelf.folder and not shelf.jinja and len(shelf.folder) > 1:
+        return _Choice(unknown="the first of several files is taken, in the order of the file system")
+    listed = shelf.config_named or {}
+    files = shelf.folder if not shelf.jinja else {}
+    taken = choice.plain
+    if not (has_processor and (shelf.legacy or shelf.processor)) and not shelf.jinja and (files or listed):
+        taken = next(iter((files or listed).values()))
+    return _Choice(taken, taken, problem=choice.problem if taken is None else "")
 
 
 def _tgi(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:

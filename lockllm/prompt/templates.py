@@ -24,7 +24,7 @@ TOOL_USE = "tool_use"
 class Candidate(msgspec.Struct, frozen=True):
     """One template: its text as the engine will use it, where it stands, and its name among several.
 
-    `text` is None where the template is code or a text of the engine's own (`source` then begins with `built-in: `).
+    `text` is None where the template is code or a text of the engine's own.
     """
 
     text: str | None
