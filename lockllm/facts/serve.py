@@ -43,6 +43,10 @@ MAX_NUM_SEQS = _serve("max_num_seqs", COUNT, Kind.NOISE, "requests are batched w
                       "Requests that are computed together at most.", numerics=True)  # fmt: skip
 MAX_NUM_BATCHED_TOKENS = _serve("max_num_batched_tokens", COUNT, Kind.NOISE, "prompts are cut into other chunks",
                                 "Tokens that one step computes at most.", numerics=True)  # fmt: skip
+CHUNKED_PREFILL_SIZE = _serve("chunked_prefill_size", INT, Kind.NOISE, "prompts are cut into other chunks",
+                              "Tokens of one piece of a prompt (SGLang); -1: prompts are not cut.", numerics=True)  # fmt: skip
+PAGE_SIZE = _serve("page_size", COUNT, Kind.NOISE, "cached prefixes end at other tokens",
+                   "Tokens of one block of the KV cache.", causes=("serve.attention_backend",), numerics=True)  # fmt: skip
 ENABLE_PREFIX_CACHING = _serve("enable_prefix_caching", BOOL, Kind.NOISE, "cached prefixes were computed in other batches",
                                "Whether KV blocks of a common prefix are kept and used again.", numerics=True)  # fmt: skip
 ENABLE_CHUNKED_PREFILL = _serve("enable_chunked_prefill", BOOL, Kind.NOISE, "prompts are cut into other chunks",
