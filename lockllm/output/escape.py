@@ -6,8 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
-_SAFE = re.compile(r"[ -\[\]-~]*\Z")
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_PLAIN = re.compile(r"[ -~]*\Z")
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 # What CI systems obey when they meet it anywhere in a log: `##[error]`, `##vso[task...]`, `##teamcity[...]`.
 _MARKER = re.compile(r"#(?=#[A-Za-z]*\[)")
@@ -18,7 +18,13 @@ _XML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
 
 def visible(text: str) -> str:
     """One line of printable ASCII that stands for the text: all else is spelled `\\n`, `\\xNN` or `\\uNNNN`."""
-    return text if _SAFE.match(text) else "".join(map(_shown, text))
+    return line(text.replace("\\", "\\\\"))
+
+
+def line(text: str) -> str:
+    """As `visible`, but a backslash stays one, so that it may be done twice. Every encoder below does it first."""
+    plain = text if _PLAIN.match(text) else "".join(map(_shown, text))
+    return _MARKER.sub(r"\\x23", plain) if "##" in plain else plain
 
 
 def literal(text: str) -> str:
@@ -34,27 +40,27 @@ def readable(text: str) -> str:
 
 
 def log_line(text: str, *, begins: bool = True) -> str:
-    """Printable ASCII that no CI system takes for a command of its own. `begins`: it stands at the start of a line."""
-    text = _MARKER.sub(r"\\x23", text)
+    """A line that no CI system takes for a command of its own. `begins`: it stands at the start of a line."""
+    text = line(text)
     start = len(text) - len(text.lstrip())
     return text[:start] + "\\x3a" + text[start + 1 :] if begins and text.startswith("::", start) else text
 
 
 def xml(text: str) -> str:
     """Content or attribute value of an XML document."""
-    return "".join(_XML.get(char, char) for char in visible(text))
+    return "".join(_XML.get(char, char) for char in line(text))
 
 
 def prose(text: str) -> str:
     """A sentence inside Markdown: no mark-up, mention, reference, link or HTML survives, and no table cell ends."""
-    text = _PROSE.sub(lambda found: f"&#{ord(found.group())};", visible(text).strip())
+    text = _PROSE.sub(lambda found: f"&#{ord(found.group())};", line(text).strip())
     text = re.sub(r"(?<=&#64;)|(?<=&#35;)", "&#8203;", text)  # the reader still sees @name and #1, nobody is called
     return re.sub(r"(?i)\bwww\.", "www&#46;", text)
 
 
 def code(text: str) -> str:
     """A value inside Markdown, set as code; safe in a table cell."""
-    text = visible(text)
+    text = line(text)
     if _SPAN.match(text):
         return f"`{text}`"
     return "<code>" + re.sub(r"[^A-Za-z0-9 ]", lambda found: f"&#{ord(found.group())};", text) + "</code>"

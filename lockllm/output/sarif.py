@@ -11,7 +11,7 @@ from lockllm.facts.keys import dotted
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.facts.registry import family
 from lockllm.judge.report import Report, Result, Status
-from lockllm.output.escape import visible
+from lockllm.output.escape import line
 from lockllm.output.json import write
 from lockllm.output.order import nothing_checked
 from lockllm.output.values import show_pair
@@ -69,7 +69,7 @@ def _rule_of(result: Result, rules: dict[str, dict[str, Any]]) -> str:
 
 def _rule(name: str, about: str, effect: str, mend: str = "") -> dict[str, Any]:
     rule: dict[str, Any] = {
-        "id": visible(name),
+        "id": line(name),
         "shortDescription": {"text": _message(about or name)},
         "fullDescription": {"text": _message(f"{about or name} When it moves: {effect or 'not known'}.")},
     }
@@ -94,7 +94,7 @@ def _result(result: Result, rule: str, at: int, report: Report) -> dict[str, Any
     entry = _entry(rule, at, level, text, key, report)
     if result.status in (Status.WAIVED, Status.IGNORED):
         entry["suppressions"] = [
-            {"kind": "external", "status": "accepted", "justification": visible(result.reason or result.status.value)}
+            {"kind": "external", "status": "accepted", "justification": line(result.reason or result.status.value)}
         ]
     return entry
 
@@ -110,23 +110,23 @@ def _check(check: Check, at: int, report: Report) -> dict[str, Any]:
 
 def _entry(rule: str, at: int, level: str, text: str, key: str, report: Report) -> dict[str, Any]:
     return {
-        "ruleId": visible(rule),
+        "ruleId": line(rule),
         "ruleIndex": at,
         "level": level,
         "message": {"text": _message(text)},
         "locations": [
             {
                 "physicalLocation": {"artifactLocation": {"uri": _uri(report.lock)}, "region": {"startLine": 1}},
-                "logicalLocations": [{"fullyQualifiedName": visible(key), "kind": "member"}],
+                "logicalLocations": [{"fullyQualifiedName": line(key), "kind": "member"}],
             }
         ],
-        "partialFingerprints": {"lockllmFact/v1": visible(key)},
+        "partialFingerprints": {"lockllmFact/v1": line(key)},
     }
 
 
 def _message(text: str) -> str:
     """Plain text of a message: no link and no placeholder can be made of it."""
-    text = visible(text).replace("{", "{{").replace("}", "}}")
+    text = line(text).replace("{", "{{").replace("}", "}}")
     return re.sub(r"(?=[\[\]])", r"\\", text)
 
 
