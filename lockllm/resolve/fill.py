@@ -172,7 +172,8 @@ class _Filler:
         if self._same_engine_seen():
             self.take(self._seen.values(), _STACK)
         if self.sources.environment is not None:
-            self.take(self.sources.environment, _STACK)
+            seen = {path[0] for path in (*self.values, *self.absent)} if self._same_engine_seen() else set()
+            self.take(self.sources.environment, tuple(group for group in _STACK if group not in seen))
         kept = self.keep(_STACK)
         self.take(self.sources.required, _STACK)
         looked = self.sources.environment is not None or self._same_engine_seen() or kept
