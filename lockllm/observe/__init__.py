@@ -12,7 +12,7 @@ from lockllm.engines import Engine
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Observation, Reading, Unobserved
-from lockllm.observe import asking, distributions, gpu, http, joining, libraries, live, looking, prompts, serving
+from lockllm.observe import asking, distributions, http, joining, libraries, live, looking, prompts, serving
 from lockllm.observe.asking import Said
 from lockllm.observe.gpu import Machine
 from lockllm.observe.joining import Pile
@@ -33,7 +33,7 @@ def observe(request: Request) -> Observation:
     with ThreadPoolExecutor(max_workers=4) as pool:
         asked = _start(pool, found.address is not None, _ask, request, found)
         files = pool.submit(looking.look, request, found, place)
-        machine = _start(pool, _wants_gpus(found), gpu.look, request.gpu)
+        machine = _start(pool, found.elsewhere is None, joining.machine, request, found)
         mapped = _start(pool, found.found is not None, _libraries, found, installed, deep)
         said: Said | None = _result(asked)
         engine = found.engine or (said.engine if said else None)
@@ -43,7 +43,7 @@ def observe(request: Request) -> Observation:
             pile.add(part)
         seen_machine: Machine | None = _result(machine)
         looked: Files = files.result()
-    host = joining.machine(pile, request, found, seen_machine) if seen_machine is not None else {}
+    host = joining.host(pile, request, found, seen_machine) if seen_machine is not None else {}
     _files(pile, looked)
     if said is not None:
         pile.checks.append(said.check)
@@ -157,11 +157,6 @@ def _start(pool: ThreadPoolExecutor, wanted: bool, function: Callable[..., Any],
 
 def _result(future: Future[Any] | None) -> Any:
     return future.result() if future is not None else None
-
-
-def _wants_gpus(found: Serving) -> bool:
-    """Never at stage live; and only of the machine that the server is on."""
-    return found.stage is not Stage.LIVE and found.elsewhere is None
 
 
 def _ask(request: Request, found: Serving) -> Said:

@@ -12,9 +12,9 @@ from lockllm.engines import Context, Engine, Given
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved, values
 from lockllm.facts.registry import GROUPS, seen
-from lockllm.observe import gpu_facts, packages
+from lockllm.observe import gpu, gpu_facts, packages
 from lockllm.observe.asking import Said
-from lockllm.observe.gpu import Machine
+from lockllm.observe.gpu import Machine, Trouble
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 
@@ -70,14 +70,29 @@ def environment(pile: Pile, request: Request, serving: Serving, engine: Engine |
     return packages.versions(serving.environment)
 
 
-def machine(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) -> Mapping[Path, Any]:
-    """The GPUs that the server sees; gives what rules may know of the first. How many it uses is told later."""
+def machine(request: Request, serving: Serving) -> Machine:
+    """The GPUs of this machine; none for an engine that is built without them. At stage live no driver is asked."""
+    environment = serving.environment
+    torch = environment.torch if environment is not None and serving.engine is not None else None
+    if torch is not None and "cuda" in torch and not any(torch.get(name) for name in ("cuda", "hip", "xpu")):
+        return Machine(platform="cpu", none=True, source="torch/version.py: no build for GPUs")
+    if serving.stage is Stage.LIVE:
+        found = gpu.signs()
+        platform = "cuda" if "nvidia" in found else "rocm" if "amd" in found else "cpu"
+        return Machine(platform=platform, trouble=Trouble("GPUs are not asked at stage live", "verify at stage all"))
+    return gpu.look(request.gpu)
+
+
+def host(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) -> dict[Path, Any]:
+    """The driver and the CPU; gives what rules may know of the first GPU. How many are used is told later."""
     said = gpu_facts.machine_facts(seen_machine)
     pile.add([*said.readings, *said.unobserved, *said.checks])
     pile.warnings += said.warnings
+    if seen_machine.platform == "cpu" and (model := gpu.cpu()) is not None:
+        pile.readings.append(seen("host.cpu", model, "/proc/cpuinfo", By.FILE))
     choice = gpu_facts.pick(seen_machine, _env(request, serving), _pids(serving))
-    host = gpu_facts.of_one(choice.gpus) if seen_machine.cards else {}
-    return {**host, **({("host", "platform"): seen_machine.platform} if seen_machine.platform else {})}
+    first = gpu_facts.of_one(choice.gpus) if seen_machine.cards else {}
+    return {**first, **({("host", "platform"): seen_machine.platform} if seen_machine.platform else {})}
 
 
 def used_gpus(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) -> None:

@@ -164,7 +164,13 @@ def _understand(request: Request, serving: Serving) -> Serving:
     elif request.planned is not None:
         given = request.planned
         read = Plan(
-            given=given, form=None, readings=given.readings, checks=(), warnings=(), unwrapped=unwrap((), {}), cwd=request.cwd
+            given=given,
+            form=None,
+            readings=given.readings,
+            checks=(),
+            warnings=(),
+            unwrapped=unwrap((), {}),
+            cwd=request.cwd,
         )
         name = given.engine
     name = name or (read.form.engine if read and read.form else None)
