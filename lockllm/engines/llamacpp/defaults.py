@@ -22,6 +22,8 @@ from lockllm.facts.registry import dump, fact, find, seen
 _OLDEST = 5036
 _NEWEST = builds.number(builds.NEWEST) or 0
 _PAD = 256
+_UNIFIED_SINCE = 7079
+_FIT_SINCE = 7827
 _NAME = "llama.cpp's default"
 
 
@@ -109,7 +111,7 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
         return
     readings = given.readings if given else ()
     rules = _Rules(build=build, held=values(readings), auto=given.auto if given else frozenset(), context=context)
-    for reading in (*_serve(rules), *_sampling(rules), *_template(rules)):
+    for reading in (*_serve(rules), *_sampling(rules)):
         path = reading.path if isinstance(reading, Unobserved) else reading.fact.path
         if path not in rules.held:
             yield reading
@@ -143,29 +145,27 @@ def _between(key: str, rules: _Rules) -> Unobserved:
 
 
 def _slots(rules: _Rules) -> Iterator[Reading | Unobserved]:
-    """Slots, whether they share one KV buffer, the context of each, and the batch that is clamped to it."""
+    """How many slots, whether they share one KV buffer, the context of each, and the batch that is clamped to it."""
     slots = rules.given("serve.max_num_seqs")
     automatic = slots is None
     if slots is None:
         slots = _SLOTS.at(rules.build)
         yield seen("serve.max_num_seqs", slots, "-np auto", By.RULE) if slots else _between("serve.max_num_seqs", rules)
     unified = rules.given("serve.kv_unified")
-    if unified is None and rules.build >= 7079:
+    if unified is None and rules.build >= _UNIFIED_SINCE:
         unified = (automatic and rules.build >= _SLOTS.new_since) if slots else None
-        if unified is not None:
-            yield seen(
-                "serve.kv_unified", unified, "one buffer where -np is auto" if unified else "-np is given", By.RULE
-            )
-        else:
-            yield _between("serve.kv_unified", rules)
-    total = _context_size(rules)
-    if isinstance(total, Unobserved) or slots is None:
-        yield total if isinstance(total, Unobserved) else _between("serve.max_model_len", rules)
+        source = "one buffer where -np is auto" if unified else "-np is given"
+        yield (
+            _between("serve.kv_unified", rules)
+            if unified is None
+            else seen("serve.kv_unified", unified, source, By.RULE)
+        )
+    each = _context(rules, slots, bool(unified)) if slots else _between("serve.max_model_len", rules)
+    if isinstance(each, Unobserved):
+        yield each
         yield seen("serve.max_num_batched_tokens", 2048, _NAME, By.DEFAULT)
         return
     trained = rules.of("checkpoint.max_position_embeddings")
-    each = total if unified else total // slots
-    each = _padded(each, rules)
     if isinstance(trained, int) and trained > 0:
         yield seen("serve.max_model_len", min(each, trained), "-c over -np, padded, capped by the model", By.RULE)
     else:
@@ -175,31 +175,32 @@ def _slots(rules: _Rules) -> Iterator[Reading | Unobserved]:
     yield seen("serve.max_num_batched_tokens", min(2048, whole), "-b's default, clamped to the context", By.RULE)
 
 
-def _padded(size: int, rules: _Rules) -> int:
-    return -(-size // _PAD) * _PAD if rules.build >= 7079 else size
-
-
-def _context_size(rules: _Rules) -> int | Unobserved:
-    """The context of all slots together."""
+def _context(rules: _Rules, slots: int, unified: bool) -> int | Unobserved:
+    """What one slot holds before the model caps it: padded to 256, shared out where the buffer is not one (b11549)."""
     path = fact("serve.max_model_len").path
-    asked = rules.given("serve.ctx_size")
-    if asked is None:
-        asked = _CONTEXT.at(rules.build)
-    if not isinstance(asked, int):
-        return _between("serve.max_model_len", rules)
+    if isinstance(held := rules.given("serve.max_model_len"), int):
+        return held
     limit = rules.given("serve.args.kv_unified_per_slot")
     if isinstance(limit, int) and limit > 0:
         return Unobserved(path, "--kv-unified-per-slot decides it", "look at the running server")
-    if asked > 0:
-        return asked
-    if rules.of("host.platform") != "cpu" and rules.given("serve.args.fit") != "off" and rules.build >= 7827:
-        return Unobserved(
-            path, "without -c, --fit shrinks it to the GPU memory that is free at start", "set -c, or -fit off"
-        )
+    asked = rules.given("serve.ctx_size")
+    total = _CONTEXT.at(rules.build) if asked is None else asked
+    if not isinstance(total, int):
+        return _between("serve.max_model_len", rules)
+    if total > 0:
+        return _padded(total if unified else total // slots, rules)
+    fitted = rules.given("serve.args.fit") != "off" and rules.build >= _FIT_SINCE
+    if fitted and rules.of("host.platform") != "cpu":
+        reason = "without -c, --fit shrinks it to the GPU memory that is free at start"
+        return Unobserved(path, reason, "set -c, or -fit off")
     trained = rules.of("checkpoint.max_position_embeddings")
-    if isinstance(trained, int) and trained > 0:
-        return trained
-    return Unobserved(path, "the model's own context length is not known", "name the checkpoint, or set -c")
+    if not isinstance(trained, int) or trained <= 0:
+        return Unobserved(path, "the model's own context length is not known", "name the checkpoint, or set -c")
+    return _padded(trained if unified or fitted else trained // slots, rules)
+
+
+def _padded(size: int, rules: _Rules) -> int:
+    return -(-size // _PAD) * _PAD if rules.build >= _UNIFIED_SINCE else size
 
 
 def _flash(rules: _Rules) -> Iterator[Reading | Unobserved]:
@@ -236,17 +237,3 @@ def _sampling(rules: _Rules) -> Iterator[Reading | Unobserved]:
             yield seen(("sampling", name), dump(row, declared), "GGUF general.sampling", By.RULE)
         else:
             yield seen(("sampling", name), value, _NAME, By.DEFAULT)
-
-
-def _template(rules: _Rules) -> Iterator[Reading | Unobserved]:
-    """The GGUF's own template, where no option gives one; chatml where it has none (the text is not ours to know)."""
-    if fact("chat_template.source").path in rules.held:
-        return
-    text = rules.context.checkpoint.get(fact("chat_template.sha256").path)
-    if text is not None and text is not ABSENT:
-        yield seen("chat_template.sha256", text, "GGUF tokenizer.chat_template", By.RULE)
-        yield seen("chat_template.source", "tokenizer.chat_template", "GGUF tokenizer.chat_template", By.RULE)
-    elif text is ABSENT:
-        yield seen("chat_template.source", "chatml", "the GGUF holds no template", By.RULE)
-        reason = "the GGUF holds no template, and llama.cpp falls back to its own chatml"
-        yield Unobserved(fact("chat_template.sha256").path, reason, "look at the running server's /props")

@@ -56,7 +56,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     for setting in settings.by_name.values():
         _one(setting, into)
     _cache_types(settings, into)
-    _template(settings, files, build, into)
+    _template(settings, files, into)
     for name, value in settings.unknown.items():
         if secret_name(name):
             into.secrets.append(str(value))
@@ -183,7 +183,7 @@ def _free(name: str, taken: Mapping[str, Model]) -> str:
     return free
 
 
-def _template(settings: Settings, files: Mapping[str, str], build: int | None, into: _Collected) -> None:
+def _template(settings: Settings, files: Mapping[str, str], into: _Collected) -> None:
     """The template that an option gives: its text is what counts, a built-in name only where jinja is off."""
     inline, file = named(settings, "chat_template"), named(settings, "chat_template_file")
     if file is not None:
@@ -192,14 +192,19 @@ def _template(settings: Settings, files: Mapping[str, str], build: int | None, i
         if text is None:
             into.paths.append(PathGiven(fact=fact("chat_template.sha256"), path=str(file.value), source=file.source))
         else:
-            into.read("serve.chat_template", digest(text), file.source)
-            into.read("chat_template.sha256", digest(text), file.source)
+            into.read("serve.chat_template", digest(as_kept(text)), file.source)
+            into.read("chat_template.sha256", digest(as_kept(text)), file.source)
     elif inline is not None:
-        text = str(inline.value)
+        text = as_kept(str(inline.value))
         into.read("serve.chat_template", text if findings.builtin(text) else digest(text), inline.source)
         into.read("chat_template.source", "--chat-template", inline.source)
-        if findings.jinja(settings, build) is not False and text != "chatml":
+        if text != "chatml":
             into.read("chat_template.sha256", digest(text), inline.source)
+
+
+def as_kept(text: str) -> str:
+    """A template as llama.cpp keeps it: one line end at the end goes, others become LF (run, b11549)."""
+    return text.replace("\r\n", "\n").removesuffix("\n").replace("\r", "\n")
 
 
 def digest(text: str) -> str:

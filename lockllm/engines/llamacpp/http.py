@@ -46,9 +46,9 @@ _SAMPLING = {
 HIDDEN = (
     "serve.max_num_batched_tokens", "serve.ubatch_size", "serve.kv_cache_dtype", "serve.flash_attn", "serve.kv_unified",
     "serve.enable_prefix_caching", "serve.cache_reuse", "serve.cache_ram", "serve.cont_batching", "serve.jinja",
-    "serve.split_mode",
+    "serve.split_mode", "sampling.max_tokens",
 )  # fmt: skip
-"""Facts that no endpoint of llama.cpp's server shows."""
+"""Facts that no endpoint of llama.cpp's server shows; /props says -1 for max_tokens whatever -n is (run, b11549)."""
 _WITNESS = "look from the server's own host, where its command line shows, or pass a log written with -lv 4"
 _FTYPES = {
     "Q4_K - Medium": "Q4_K_M", "Q4_K - Small": "Q4_K_S", "Q5_K - Medium": "Q5_K_M", "Q5_K - Small": "Q5_K_S",
@@ -170,8 +170,8 @@ def _sampling(params: Mapping[str, Any], source: str) -> Iterator[Reading]:
         if isinstance(value, (bool, int, float, list)):
             yield seen(("sampling", name), _plain(value), f"{source}.{key}", By.ENDPOINT)
     limit = params.get("max_tokens", params.get("n_predict"))
-    if _whole(limit):
-        yield seen("sampling.max_tokens", limit if limit >= 0 else ABSENT, f"{source}.max_tokens", By.ENDPOINT)
+    if _whole(limit) and limit >= 0:
+        yield seen("sampling.max_tokens", limit, f"{source}.max_tokens", By.ENDPOINT)
     seed = params.get("seed")
     if _whole(seed):
         shown = ABSENT if seed in (-1, _RANDOM_SEED) else seed
