@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -131,7 +132,7 @@ def model(named: Model, serving: Serving, request: Request) -> tuple[str, str | 
             path, ref = hub.snapshot(folder, named.revision)
             if path is None:
                 return Unobserved(("checkpoint",), f"{named.text}: {ref}", "download it, or name it with --checkpoint")
-            inner = os.path.join(path, named.file) if named.file else path
+            inner = os.path.join(path, _named(path, named.file)) if named.file else path
             return inner, ref, f"{named.source}, cache ref {ref}"
     mend = "download it, name it with --checkpoint, or set HF_HOME as the server has it"
     return Unobserved(("checkpoint",), f"the cache holds no {named.text}", mend)
@@ -252,6 +253,17 @@ def _mapped(serving: Serving) -> tuple[str, str | None, str] | None:
     one = files[0] if files[0].suffix.lower() == ".gguf" else folder
     place = proc.inside(process.root, str(one))
     return (str(place), None, source) if place.exists() else None
+
+
+def _named(folder: str, file: str) -> str:
+    """A file of a snapshot by its name, or the first that a pattern fits (`*Q4_K_M*.gguf`), whatever the case."""
+    if "*" not in file:
+        return file
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return file
+    return next((name for name in names if fnmatch.fnmatchcase(name.lower(), file.lower())), file)
 
 
 def _reader(found: Found) -> plan.Read:
