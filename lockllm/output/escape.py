@@ -33,10 +33,9 @@ def literal(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """One line of text that may hold letters of every script, but nothing that is invisible, moves or reorders."""
-    return "".join(
-        _shown(char) if char not in " \\" and unicodedata.category(char) in _HIDDEN else char for char in text
-    )
+    """One line that may hold letters of every script, but nothing that is invisible, moves, reorders or commands."""
+    shown = (_shown(char) if char != " " and unicodedata.category(char) in _HIDDEN else char for char in text)
+    return _MARKER.sub(r"\\x23", "".join(shown))
 
 
 def log_line(text: str, *, begins: bool = True) -> str:
@@ -68,7 +67,7 @@ def code(text: str) -> str:
 
 def fenced(lines: Iterable[str], language: str) -> list[str]:
     """A code block of foreign lines; its fence is longer than any that they hold."""
-    inside = [_MARKER.sub("#\u200b", readable(line)) for line in lines]
+    inside = list(map(readable, lines))
     longest = max((len(run) for line in inside for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return [fence + language, *inside, fence]
