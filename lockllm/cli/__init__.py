@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -85,6 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal's encoding lacks is spelled out
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(args=None if argv is None else list(argv), prog_name="lockllm", standalone_mode=False)
         sys.stdout.flush()
