@@ -42,7 +42,8 @@ MAX_MODEL_LEN = _serve("max_model_len", INT, Kind.STEP, "long prompts are refuse
 MAX_NUM_SEQS = _serve("max_num_seqs", COUNT, Kind.NOISE, "requests are batched with other neighbors",
                       "Requests that are computed together at most.", numerics=True)  # fmt: skip
 MAX_NUM_BATCHED_TOKENS = _serve("max_num_batched_tokens", COUNT, Kind.NOISE, "prompts are cut into other chunks",
-                                "Tokens that one step computes at most.", numerics=True)  # fmt: skip
+                                "Tokens that one step computes at most.",
+                                causes=("serve.max_model_len", "serve.enable_chunked_prefill"), numerics=True)  # fmt: skip
 CHUNKED_PREFILL_SIZE = _serve("chunked_prefill_size", INT, Kind.NOISE, "prompts are cut into other chunks",
                               "Tokens of one piece of a prompt (SGLang); -1: prompts are not cut.", numerics=True)  # fmt: skip
 PAGE_SIZE = _serve("page_size", COUNT, Kind.NOISE, "cached prefixes end at other tokens",

@@ -32,19 +32,26 @@ def explain(results: Mapping[Path, Result]) -> dict[Path, Result]:
 
 
 def _cause(result: Result, moved: Mapping[Path, Result]) -> Path | None:
-    typed = any(reading.by in _TYPED for reading in result.readings[:2])
+    typed = _typed(result)
     fact = result.fact
     for key in fact.follows_from:
         base = keys.parse(key)
         below = [path for path in moved if path[: len(base)] == base and path != fact.path]
         if below:
             return next((path for path in below if path[-1] in result.source), below[0])
-    if typed and not fact.follows_from:
-        return None
+    independent = typed and not fact.follows_from  # then only what the same argument gave is its cause
     for text in fact.causes:
         glob = keys.Glob(text)
         hit = [path for path in moved if path != fact.path and glob.matches(path)]
+        hit = [path for path in hit if _typed(moved[path]) == typed] if independent else hit
         if hit:
             return next((path for path in hit if path[-1] in result.source), hit[0])
+    if independent:
+        return None
     ruled = bool(result.readings) and result.readings[0].by in (By.RULE, By.DEFAULT)
     return _ENGINE if ruled and _ENGINE in moved and fact.path != _ENGINE else None
+
+
+def _typed(result: Result) -> str:
+    """The argument that gave the value, where one did."""
+    return next((reading.source for reading in result.readings[:2] if reading.by in _TYPED), "")
