@@ -11,7 +11,7 @@ import msgspec
 
 from lockllm import checkpoint
 from lockllm.checkpoint import Look
-from lockllm.checkpoint.survey import Hashing
+from lockllm.checkpoint.reading import Hashing
 from lockllm.engines import Model, PathGiven
 from lockllm.errors import LockllmError
 from lockllm.facts.fact import Path, Stage

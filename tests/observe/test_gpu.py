@@ -1,0 +1,319 @@
+"""The scenarios go through the real pynvml and the real loader: only the library below them is a fake (fake_nvml.c)."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockllm.facts.observation import ABSENT, Check, Reading, Unobserved
+from lockllm.observe import gpu, gpu_facts
+from lockllm.observe.gpu import Machine
+
+SOURCE = Path(__file__).with_name("fake_nvml.c")
+H100 = {
+    "driver": "550.90.07", "cuda": "12040", "nvml": "12.550.90.07", "count": "2", "cc": "0", "nvlink": "all",
+    "gpu.*.name": "NVIDIA H100 80GB HBM3", "gpu.0.uuid": "GPU-aaaa1111", "gpu.1.uuid": "GPU-bbbb2222",
+    "gpu.*.ids": "233010DE", "gpu.*.capability": "9 0", "gpu.*.cores": "16896", "gpu.*.memory_mib": "81559",
+    "gpu.*.virtualization": "0", "gpu.*.mig_mode": "0 0", "gpu.*.ecc_errors": "0",
+}  # fmt: skip
+ONE = {**H100, "count": "1"}
+A100 = {
+    "gpu.*.name": "NVIDIA A100-SXM4-80GB", "gpu.*.ids": "20B210DE", "gpu.*.capability": "8 0", "gpu.*.cores": "6912",
+    "gpu.*.memory_mib": "81920",
+}  # fmt: skip
+EIGHT = {**H100, **A100, "count": "8"}
+MIG = {
+    **ONE, "gpu.0.mig_mode": "1 1", "gpu.0.max_mig": "7",
+    "gpu.0.mig.0.uuid": "MIG-1", "gpu.0.mig.0.name": "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "gpu.0.mig.0.sms": "60",
+    "gpu.0.mig.0.memory_mib": "40448",
+    "gpu.0.mig.2.uuid": "MIG-2", "gpu.0.mig.2.name": "NVIDIA H100 80GB HBM3 MIG 4g.40gb", "gpu.0.mig.2.sms": "64",
+    "gpu.0.mig.2.memory_mib": "40448",
+}  # fmt: skip
+MIXED = {
+    **H100, "gpu.0.name": "Tesla T4", "gpu.0.ids": "1EB810DE", "gpu.0.capability": "7 5", "gpu.0.cores": "2560",
+    "gpu.0.memory_mib": "15360", "gpu.1.name": "NVIDIA A100-SXM4-40GB", "gpu.1.ids": "20B010DE", "gpu.1.capability": "8 0",
+    "gpu.1.cores": "6912", "gpu.1.memory_mib": "40960",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The fake, compiled. Without a compiler the tests fail: they are the only ones of this room's main source."""
+    path = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
+    command = ["cc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1"]
+    subprocess.run([*command, "-o", path, SOURCE], check=True)
+    return path
+
+
+class Host:
+    """A machine that can be changed between two looks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "root"
+        self.file = folder / "machine"
+        (self.root / "proc/driver/nvidia").mkdir(parents=True)
+        (self.root / "sys/bus/pci/devices").mkdir(parents=True)
+        self.kernel("550.90.07")
+
+    def kernel(self, version: str) -> None:
+        line = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}  Tue May 28 00:00:00 UTC 2024\n"
+        (self.root / "proc/driver/nvidia/version").write_text(line)
+
+    def say(self, machine: Mapping[str, str]) -> None:
+        self.file.write_text("".join(f"{key} = {value}\n" for key, value in machine.items()))
+
+    def look(self, machine: Mapping[str, str], seconds: float = 5.0) -> Machine:
+        self.say(machine)
+        return gpu.look("auto", self.root, seconds)
+
+
+@pytest.fixture
+def host(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    ctypes.CDLL(str(library))
+    made = Host(tmp_path)
+    monkeypatch.setenv("FAKE_NVML", str(made.file))
+    return made
+
+
+class Facts:
+    """Readings, gaps and findings by key."""
+
+    def __init__(self, machine: Machine, env: Mapping[str, str], used: int | None) -> None:
+        choice = gpu_facts.pick(machine, env, frozenset())
+        said = [gpu_facts.machine_facts(machine), gpu_facts.gpu_facts(machine, choice, used, "test")]
+        self.readings: dict[str, list[Reading]] = {}
+        for each in said:
+            for reading in each.readings:
+                self.readings.setdefault(reading.fact.key, []).append(reading)
+        self.gaps: dict[str, Unobserved] = {".".join(gap.path): gap for each in said for gap in each.unobserved}
+        self.checks: dict[str, Check] = {check.name: check for each in said for check in each.checks}
+        self.warnings = [text for each in said for text in each.warnings]
+
+    def __getitem__(self, key: str) -> Any:
+        value = self.readings[f"host.{key}"][0].value
+        return None if value is ABSENT else value
+
+
+def facts(machine: Machine, env: Mapping[str, str] | None = None, used: int | None = None) -> Facts:
+    return Facts(machine, env or {}, used)
+
+
+def test_a_whole_host_is_told(host: Host) -> None:
+    seen = facts(host.look(H100))
+    told = {key: seen[key] for key in (
+        "platform", "driver", "driver_cuda", "gpu", "gpu_product", "gpu_device", "gpu_count", "compute_capability", "sm_count",
+        "gpu_memory", "mig", "interconnect", "confidential_compute", "virtualization",
+    )}  # fmt: skip
+    assert told == {
+        "platform": "cuda", "driver": "550.90.07", "driver_cuda": "12.4", "gpu": "NVIDIA H100 80GB HBM3",
+        "gpu_product": "NVIDIA H100 80GB HBM3", "gpu_device": "10de:2330", "gpu_count": 2, "compute_capability": "9.0",
+        "sm_count": 132, "gpu_memory": "80 GiB", "mig": None, "interconnect": "nvlink", "confidential_compute": False,
+        "virtualization": "none",
+    }  # fmt: skip
+    assert not seen.gaps
+    assert seen.checks["check.gpus_alike"].status.value == "pass"
+
+
+@pytest.mark.parametrize(
+    "name, changes, differ",
+    [
+        ("another driver", {"driver": "570.124.06", "cuda": "12080"}, {"driver", "driver_cuda"}),
+        ("another card", {"gpu.*.name": "NVIDIA H100 PCIe", "gpu.*.ids": "233110DE", "gpu.*.cores": "14592"},
+         {"gpu", "gpu_product", "gpu_device", "sm_count"}),
+        ("renamed by a driver", {"gpu.*.name": "H100 80GB HBM3"}, {"gpu_product"}),
+        ("fewer cards", {"count": "1"}, {"gpu_count", "interconnect"}),
+        ("less memory", {"gpu.*.memory_mib": "40960"}, {"gpu_memory"}),
+        ("no NVLink", {"nvlink": "none"}, {"interconnect"}),
+        ("confidential compute", {"cc": "1"}, {"confidential_compute"}),
+        ("a vGPU guest", {"gpu.*.virtualization": "2"}, {"virtualization"}),
+        ("a slice", MIG, {"gpu_count", "gpu_product", "interconnect", "mig", "sm_count", "gpu_memory"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_what_differs_between_two_hosts_is_all_that_differs(
+    host: Host, name: str, changes: dict[str, str], differ: set[str]
+) -> None:
+    from lockllm.facts import registry
+
+    before, after = facts(host.look(H100)), facts(host.look({**H100, **changes}), {"CUDA_VISIBLE_DEVICES": "MIG-1"} if "max" in str(changes) else {})
+    keys = {key for key in {*before.readings, *after.readings} if not key.startswith("host.gpus.")}
+    moved = set()
+    for key in keys:
+        row = registry.fact(key)
+        values = [found.readings[key][0].value if key in found.readings else ABSENT for found in (before, after)]
+        if not registry.same(row, *values):
+            moved.add(key.removeprefix("host."))
+    assert moved - {"gpu_product"} == differ - {"gpu_product"}
+
+
+@pytest.mark.parametrize(
+    "code, reason",
+    [
+        (4, "NVML: no permission to use the GPU devices"),
+        (9, "NVML: the driver's kernel module is not loaded"),
+        (12, "NVML library not found, although an NVIDIA GPU is here"),
+        (17, "NVML: the system blocks the control device"),
+        (18, "NVML: the kernel module and the driver's libraries are of different releases"),
+        (999, "NVML: unknown error; a container that worked before has likely lost its GPU devices"),
+    ],
+)
+def test_each_way_of_not_starting_has_its_own_words(host: Host, code: int, reason: str) -> None:
+    seen = facts(host.look({**H100, "error.nvmlInitWithFlags": str(code)}))
+    gap = seen.gaps["host"]
+    assert gap.reason == reason
+    assert gap.mend
+    assert seen["driver"] == "550.90.07"
+    assert "host.gpu" not in seen.readings
+
+
+@pytest.mark.parametrize("changes", [{"error.nvmlInitWithFlags": "28"}, {"count": "0"}], ids=["error", "count"])
+def test_a_driver_without_a_gpu_is_seen_to_have_none(host: Host, changes: dict[str, str]) -> None:
+    seen = facts(host.look({**H100, **changes}))
+    assert (seen["gpu_count"], seen["gpu"]) == (0, None)
+
+
+def test_a_lost_gpu_is_missing_and_told_while_the_others_stand(host: Host) -> None:
+    seen = facts(host.look({**EIGHT, "gpu.5.error.*": "15"}))
+    assert (seen["gpu_count"], seen["gpu"]) == (7, "NVIDIA A100-SXM4-80GB")
+    assert seen.checks["check.gpus_healthy"].status.value == "fail"
+    assert seen.warnings == ["GPU 5 is lost: the GPU is lost"]
+
+
+def test_gpus_of_another_container_do_not_count(host: Host) -> None:
+    hidden = {"gpu.2.error.nvmlDeviceGetHandleByIndex_v2": "4", "gpu.3.error.nvmlDeviceGetHandleByIndex_v2": "4"}
+    seen = facts(host.look({**EIGHT, "count": "4", **hidden}))
+    assert seen["gpu_count"] == 2
+    assert seen.warnings == ["GPU 2 belongs to another container", "GPU 3 belongs to another container"]
+
+
+def test_an_empty_slot_between_two_slices_hides_neither(host: Host) -> None:
+    machine = host.look(MIG)
+    assert [part.profile for part in machine.cards[0].slices] == ["3g.40gb", "4g.40gb"]
+    seen = facts(machine, {"CUDA_VISIBLE_DEVICES": "MIG-2"})
+    assert (seen["mig"], seen["sm_count"], seen["gpu_memory"], seen["gpu_count"]) == ("4g.40gb", 64, "39.5 GiB", 1) or (
+        seen["gpu_memory"] == "40 GiB"
+    )
+    assert seen["gpu"] == "NVIDIA H100 80GB HBM3"
+
+
+def test_unlike_gpus_of_one_server_are_a_finding(host: Host) -> None:
+    machine = host.look(MIXED)
+    seen = facts(machine)
+    assert seen["gpu"] == ("Tesla T4", "NVIDIA A100-SXM4-40GB")
+    assert seen["gpu_product"] == "1x NVIDIA A100-SXM4-40GB, 1x Tesla T4"
+    assert seen.checks["check.gpus_alike"].status.value == "fail"
+    ambiguous = facts(machine, {"CUDA_VISIBLE_DEVICES": "0"}, used=1)
+    assert "fastest first" in ambiguous.gaps["host.gpu"].reason
+    assert facts(machine, {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})["gpu"] == "NVIDIA A100-SXM4-40GB"
+
+
+def test_a_server_is_the_gpus_that_it_uses(host: Host) -> None:
+    machine = host.look(EIGHT)
+    assert facts(machine, used=2)["gpu_count"] == 2
+    few = facts(machine, {"CUDA_VISIBLE_DEVICES": "0"}, used=2)
+    assert few["gpu_count"] == 1
+    assert few.checks["check.gpus_enough"].status.value == "fail"
+
+
+@pytest.mark.parametrize(
+    "changes, key, reason",
+    [
+        ({"error.nvmlDeviceGetMemoryInfo": "3"}, "host.gpu_memory", "the GPU does not have it"),
+        ({"error.nvmlSystemGetConfComputeState": "13"}, "host.confidential_compute", "the driver is older than the call"),
+        ({"gpu.0.name": "H100 \\xff\\xfe"}, "host.gpu", "the driver gave a text that is no UTF-8"),
+        ({"error.nvmlDeviceGetNumGpuCores": "13"}, "host.sm_count", "the driver is older than the call"),
+        ({"error.nvmlDeviceGetP2PStatus": "13"}, "host.interconnect", "the driver is older than the call"),
+        ({"error.nvmlDeviceGetPciInfo_v3": "4"}, "host.gpu_device", "no permission"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_one_fact_that_is_not_told_takes_no_other_with_it(
+    host: Host, changes: dict[str, str], key: str, reason: str
+) -> None:
+    seen = facts(host.look({**H100, **changes}))
+    assert seen.gaps[key].reason == reason
+    assert seen["driver"] == "550.90.07"
+    assert seen["gpu_count"] == 2
+
+
+def test_what_a_chip_lacks_is_a_value_where_that_means_one(host: Host) -> None:
+    lacking = {key: value for key, value in ONE.items() if key not in ("cc", "gpu.*.virtualization", "gpu.*.mig_mode")}
+    seen = facts(host.look(lacking))
+    assert (seen["confidential_compute"], seen["virtualization"], seen["mig"]) == (False, "none", None)
+    assert not seen.gaps
+
+
+def test_a_long_name_is_whole(host: Host) -> None:
+    name = "NVIDIA " + "X" * 88
+    assert facts(host.look({**ONE, "gpu.0.name": name}))["gpu_product"] == name
+
+
+@pytest.mark.parametrize("symbol", ["nvmlInitWithFlags", "nvmlDeviceGetCount_v2", "nvmlDeviceGetName"])
+def test_a_driver_that_hangs_costs_its_time_and_no_more(host: Host, symbol: str) -> None:
+    began = time.monotonic()
+    seen = facts(host.look({**ONE, f"delay_ms.{symbol}": "400"}, seconds=0.1))
+    assert time.monotonic() - began < 2
+    assert seen.gaps["host"].reason.startswith("NVML hangs: ")
+    assert seen["driver"] == "550.90.07"
+    time.sleep(0.4)  # the call ends before the next test asks the same library
+
+
+@pytest.mark.parametrize("ailment", [{"gpu.0.ecc_errors": "3"}, {"gpu.0.remapped": "1 0"}, {"gpu.0.pages_pending": "1"}])
+def test_memory_errors_and_waiting_repairs_are_a_finding(host: Host, ailment: dict[str, str]) -> None:
+    assert facts(host.look({**ONE, **ailment})).checks["check.gpus_healthy"].status.value == "fail"
+
+
+@pytest.mark.parametrize(
+    "driver, cuda, runtime, library, status",
+    [
+        ("550.90.07", "12040", "12.4", None, "pass"),
+        ("525.60.13", "12000", "12.8", None, "pass"),
+        ("520.61.05", "11080", "12.8", None, "fail"),
+        ("520.61.05", "11080", "12.8", "570.124.06", "pass"),
+        ("580.95.05", "13000", "12.8", None, "pass"),
+        ("570.26", "12080", "13.0", None, "fail"),
+        ("570.26", "12080", "14.0", None, "unknown"),
+    ],
+)
+def test_a_driver_must_be_new_enough_for_the_runtime(
+    host: Host, driver: str, cuda: str, runtime: str, library: str | None, status: str
+) -> None:
+    check = gpu_facts.supports(host.look({**ONE, "driver": driver, "cuda": cuda}), runtime, library)
+    assert check is not None
+    assert check.status.value == status
+
+
+def _observe(env: Mapping[str, str], *options: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "lockllm", "observe", "--stage", "preflight", *options]
+    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_the_command_finds_the_library_on_the_loaders_path(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "machine").write_text("".join(f"{key} = {value}\n" for key, value in H100.items()))
+    env = {"LD_LIBRARY_PATH": str(library.parent), "FAKE_NVML": str(tmp_path / "machine")}
+    seen = _observe(env, "--gpu", "nvidia")["facts"]
+    assert seen["host.gpu"][0]["value"] == "NVIDIA H100 80GB HBM3"
+    assert seen["host.driver"][0]["value"] == "550.90.07"
+
+
+def test_a_file_that_is_no_library_is_said_in_the_loaders_words(tmp_path: Path) -> None:
+    (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
+    gap = _observe({"LD_LIBRARY_PATH": str(tmp_path)}, "--gpu", "nvidia")["unobserved"]["host"]
+    assert gap["reason"].startswith("the NVML library cannot be loaded: ")
+
+
+def test_gpus_that_were_not_looked_at_are_not_absent() -> None:
+    seen = _observe({}, "--gpu", "none")
+    assert seen["unobserved"]["host"]["reason"] == "GPUs were not looked at (--gpu none)"
+    assert "host.gpu" not in seen["facts"]

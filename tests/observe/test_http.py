@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lockllm.engines import Answer, Probe
+from lockllm.errors import UsageError
+from lockllm.observe import http
+from lockllm.observe.http import Server, Silence
+
+PROBE = Probe(path="/version")
+
+
+@contextmanager
+def serving(answer: bytes | Callable[[str], bytes], hold: float = 0.0) -> Iterator[tuple[Server, list[str]]]:
+    """A loopback server that gives the same bytes, or those for a request, to everybody; and what it was asked."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    asked: list[str] = []
+    over = threading.Event()
+
+    def one(connection: socket.socket) -> None:
+        with connection:
+            connection.settimeout(5)
+            head = b""
+            while b"\r\n\r\n" not in head and (part := connection.recv(65536)):
+                head += part
+            asked.append(head.decode())
+            try:
+                connection.sendall(answer(head.decode()) if callable(answer) else answer)
+                if hold:
+                    over.wait(hold)
+            except OSError:
+                pass
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=one, args=(connection,), daemon=True).start()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield Server("http", "127.0.0.1", listener.getsockname()[1]), asked
+    finally:
+        over.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def reply(body: bytes, status: str = "200 OK", kind: str = "application/json", more: str = "") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{more}\r\n"
+    return head.encode() + body
+
+
+def silence(server: Server, seconds: float = 2.0, **headers: str) -> Silence:
+    (said,) = http.ask(server, [PROBE], headers, seconds)
+    assert isinstance(said, Silence)
+    return said
+
+
+def test_an_answer_comes_with_its_status_headers_and_json() -> None:
+    with serving(reply(b'{"version": "0.10.2"}')) as (server, _):
+        (said,) = http.ask(server, [PROBE])
+    assert isinstance(said, Answer)
+    assert (said.status, said.json, said.source) == (200, {"version": "0.10.2"}, "GET /version")
+
+
+def test_all_probes_are_asked_at_once_and_answered_in_their_order() -> None:
+    ready = threading.Barrier(3, timeout=5)
+
+    def answer(head: str) -> bytes:
+        ready.wait()
+        return reply(json.dumps(head.split()[1]).encode())
+
+    with serving(answer) as (server, _):
+        said = http.ask(server, [Probe(path=f"/{number}") for number in range(3)])
+    assert [each.json for each in said if isinstance(each, Answer)] == ["/0", "/1", "/2"]
+
+
+@pytest.mark.parametrize(
+    "answer, kind, reason",
+    [
+        (reply(b"{}", "401 Unauthorized"), "key", "answers 401: it wants a key"),
+        (reply(b"{}", "403 Forbidden"), "key", "answers 403: it wants a key"),
+        (reply(b"{}", "404 Not Found"), "missing", "answers 404"),
+        (reply(b"{}", "503 Service Unavailable"), "loading", "the server is still loading or overloaded"),
+        (reply(b"{}", "500 Internal Server Error"), "error", "answers 500"),
+        (reply(b"<html><title>hello", kind="text/html"), "nonsense", "answers with a web page"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", "nonsense", "the answer breaks off"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "nonsense", "the answer is no HTTP"),
+        (b"", "nonsense", "the answer is no HTTP"),
+        (reply(b"", "302 Found", more="Location: http://203.0.113.9/x\r\n"), "redirect", "redirected to 203.0.113.9"),
+        (reply(b"", "302 Found", more="Location: /version\r\n"), "redirect", "redirected without end"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_each_way_of_not_answering_has_its_own_words(answer: bytes, kind: str, reason: str) -> None:
+    with serving(answer) as (server, _):
+        said = silence(server)
+    assert said.kind == kind
+    assert reason in said.reason
+
+
+def test_a_closed_port_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    said = silence(Server("http", "127.0.0.1", port))
+    assert (said.kind, said.mend) == ("refused", "start the server, or name it with --server")
+
+
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"])
+def test_a_server_that_never_ends_costs_its_time_and_no_more(start: bytes) -> None:
+    with serving(start, hold=5) as (server, _):
+        assert silence(server, 0.2).kind == "timeout"
+
+
+def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_MOST_BODY", 1 << 16)
+    with serving(reply(b" " * (1 << 18))) as (server, _):
+        assert silence(server).kind == "nonsense"
+
+
+def test_a_redirect_on_the_same_host_is_followed_without_the_key() -> None:
+    def answer(head: str) -> bytes:
+        moved = reply(b"", "307 Temporary Redirect", more="Location: /v2/version\r\n")
+        return moved if head.startswith("GET /version ") else reply(b'"there"')
+
+    with serving(answer) as (server, asked):
+        (said,) = http.ask(server, [PROBE], {"Authorization": "Bearer secret-key"})
+    assert isinstance(said, Answer)
+    assert said.json == "there"
+    assert [("secret-key" in head) for head in asked] == [True, False]
+
+
+def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://203.0.113.9:3128")
+    monkeypatch.setenv("HTTP_PROXY", "http://203.0.113.9:3128")
+    with serving(reply(b"1")) as (server, _):
+        assert isinstance(http.ask(server, [PROBE])[0], Answer)
+
+
+def test_a_body_that_is_no_json_is_kept_as_text() -> None:
+    with serving(reply(b"vllm:cache 1\n", kind="text/plain; version=0.0.4")) as (server, _):
+        (said,) = http.ask(server, [Probe(path="/metrics", accept="text/plain")])
+    assert isinstance(said, Answer)
+    assert (said.json, said.text) == (None, "vllm:cache 1\n")
+
+
+def test_deep_json_is_no_answer_to_read() -> None:
+    with serving(reply(b"[" * 200_000)) as (server, _):
+        (said,) = http.ask(server, [PROBE])
+    assert isinstance(said, Answer)
+    assert said.json is None
+
+
+def test_waiting_ends_when_the_server_is_loaded() -> None:
+    left = iter([b"503 Service Unavailable", b"503 Service Unavailable", b"200 OK"])
+
+    with serving(lambda head: reply(b"{}", next(left, b"200 OK").decode())) as (server, asked):
+        http.wait(server, PROBE, {}, 10)
+    assert len(asked) == 3
+
+
+def test_waiting_ends_with_its_time() -> None:
+    with serving(reply(b"{}", "503 Service Unavailable")) as (server, _):
+        http.wait(server, PROBE, {}, 0.1)
+        assert silence(server).kind == "loading"
+
+
+@pytest.mark.parametrize(
+    "text, url",
+    [
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ("8000", "http://127.0.0.1:8000"),
+        ("http://[::1]:8000/", "http://[::1]:8000"),
+        ("https://llm.example/v1", "https://llm.example:443"),
+        ("http://gate:80/team/a/", "http://gate:80/team/a"),
+    ],
+)
+def test_a_server_is_named_as_people_type_it(text: str, url: str) -> None:
+    assert http.parse(text).url == url
+
+
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("http://u:p@host:80", "a server's URL must not hold a user or password"),
+        ("ftp://host", "ftp is no scheme of a server"),
+        ("http://:80", "'http://:80' names no host"),
+        ("http://host:99999", "http://host:99999 is no URL: Port out of range 0-65535"),
+        ("http://ho st:80", "'http://ho st:80' names no host"),
+    ],
+)
+def test_what_is_no_server_is_said_without_its_password(text: str, what: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        http.parse(text)
+    assert raised.value.what == what
+    assert ":p@" not in f"{raised.value.what}{raised.value.mend}"
+
+
+def test_a_header_needs_a_name_and_a_value() -> None:
+    assert http.key_headers("k", ["X-Tenant: blue"]) == {"X-Tenant": "blue", "Authorization": "Bearer k"}
+    for wrong in ("no colon", "X: a\r\nY: b", ": x"):
+        with pytest.raises(UsageError, match="a header has no name and value"):
+            http.key_headers(None, [wrong])
