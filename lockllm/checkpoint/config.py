@@ -136,7 +136,7 @@ def rope(text: Mapping[str, Any], at: str) -> dict[str, Found]:
     """RoPE in both dialects: `rope_theta` + `rope_scaling` (4.x), `rope_parameters` (5.x, maybe one table a layer type)."""
     name = next((each for each in ("rope_parameters", "rope_scaling") if isinstance(text.get(each), dict)), None)
     scaling: Mapping[str, Any] = text[name] if name else {}
-    place = _at(at, name or "rope_theta")
+    place = _at(at, name or "rope_scaling")
     full = scaling.get("full_attention")
     if isinstance(full, dict):
         scaling, place = full, f"{place}.full_attention"
@@ -144,15 +144,16 @@ def rope(text: Mapping[str, Any], at: str) -> dict[str, Found]:
     if theta is None:
         theta, theta_at = _first(text, at, ("rope_theta", "rotary_emb_base"))
     kind = scaling.get("rope_type", scaling.get("type"))
+    kind_at = place
     if kind is None and (theta is not None or scaling):
-        kind = "default"
+        kind, kind_at = "default", place if scaling else theta_at
     if isinstance(kind, str):
         kind = _OLD_ROPE.get(kind, kind)
     original, original_at = scaling.get("original_max_position_embeddings"), f"{place}.original_max_position_embeddings"
     if original is None and kind not in {None, "default"}:
         original, original_at = _first(text, at, ("original_max_position_embeddings",))
     return {
-        "rope_type": (kind, place), "rope_theta": (theta, theta_at),
+        "rope_type": (kind, kind_at), "rope_theta": (theta, theta_at),
         "rope_factor": (scaling.get("factor"), f"{place}.factor"),
         "original_max_position_embeddings": (original, original_at),
     }  # fmt: skip

@@ -116,10 +116,14 @@ def look(
     return Look(
         layout=found.layout, readings=tuple(readings), checks=findings.checks(), unobserved=tuple(unobserved),
         complete=frozenset(complete), files=tuple(held), excluded=selection.excluded, texts=documents.texts,
-        content_sha256=whole.value if whole else None, format=selection.format, gguf=said.weights.metadata,
+        content_sha256=whole.value if whole else None, format=selection.format, gguf=_gguf(said.weights),
         special_tokens=said.weights.special, dtypes=said.weights.dtypes,
         warnings=(f"no digest is kept: {why_not_kept}",) if why_not_kept else (),
     )  # fmt: skip
+
+
+def _gguf(held: weights.Weights) -> dict[str, Any]:
+    return {**held.metadata, **{f"tokenizer.ggml.{name}": text for name, text in held.special.items()}}
 
 
 class _Said(msgspec.Struct, kw_only=True):

@@ -1,0 +1,119 @@
+"""From what `inspect` is given to readings: a checkpoint with its prompt, a command line, a start log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from lockllm.errors import UsageError
+from lockllm.facts.observation import Check, Reading, Unobserved
+
+_LOG = 64 * 2**20
+_LINES = 200_000
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What one thing says by itself."""
+
+    subject: str
+    readings: tuple[Reading, ...]
+    checks: tuple[Check, ...] = ()
+    unobserved: tuple[Unobserved, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def checkpoint(
+    path: str, engine: str | None, version: str | None, *, include: Sequence[str], exclude: Sequence[str], quick: bool,
+    cached: bool,
+) -> Seen:  # fmt: skip
+    """The files at a path, and the prompt that they make."""
+    from lockllm.checkpoint import look
+    from lockllm.cli._progress import hashing
+    from lockllm.prompt import readings
+
+    _known(engine)
+    with hashing(enabled=not quick) as progress:
+        looked = look(
+            path, engine=engine, engine_version=version, include=include, exclude=exclude, progress=progress,
+            hashing="quick" if quick else "full", cache="auto" if cached else "off",
+        )  # fmt: skip
+    tokenizer = os.path.join(looked.layout.root, "tokenizer.json")
+    server = engine or ("llama.cpp" if looked.format == "gguf" else None)
+    prompt = readings.observe(
+        looked.read, looked.names, readings.Setup(engine=server, version=version), gguf=looked.gguf or None,
+        gguf_tokens=dict(looked.special_tokens) or None, tokenizer_json=tokenizer if os.path.isfile(tokenizer) else None,
+    )  # fmt: skip
+    return Seen(
+        subject=path, readings=(*looked.readings, *prompt.readings), checks=(*looked.checks, *prompt.checks),
+        unobserved=(*looked.unobserved, *prompt.unobserved), warnings=looked.warnings,
+    )  # fmt: skip
+
+
+def command(argv: Sequence[str], environ: Mapping[str, str], cwd: str, version: str | None) -> Seen:
+    """A command line, in this environment and directory; defaults only where the engine's release is known."""
+    from lockllm.observe.plan import plan
+
+    if not argv:
+        raise UsageError(
+            "no command stands after --", where="the command line", mend="lockllm inspect -- vllm serve MODEL"
+        )
+    found = plan(argv, environ, cwd, version)
+    return Seen(subject=argv[0], readings=found.readings, checks=found.checks, warnings=found.warnings)
+
+
+def log(path: str, engine: str | None, version: str | None) -> Seen:
+    """A start log, as its engine reads it."""
+    from lockllm import engines
+
+    _known(engine)
+    if engine is None:
+        raise UsageError(
+            "--log needs --engine", where="the command line", mend=f"one of {', '.join(engines.available())}"
+        )
+    lines = _lines(path)
+    said = list(engines.load(engine).from_log(lines))
+    return Seen(
+        subject=path, readings=tuple(each for each in said if isinstance(each, Reading)),
+        unobserved=tuple(each for each in said if isinstance(each, Unobserved)),
+    )  # fmt: skip
+
+
+def told(warning: str) -> str:
+    """A warning as it goes to stderr."""
+    from lockllm.output.escape import readable
+
+    return f"lockllm: warning: {readable(warning)}"
+
+
+def _known(engine: str | None) -> None:
+    if engine is None:
+        return
+    from lockllm import engines
+    from lockllm.facts.registry import nearest
+
+    names = engines.available()
+    if engine not in names:
+        meant = nearest(engine, list(names))
+        mend = f"did you mean {meant}?" if meant else f"one of {', '.join(names)}"
+        raise UsageError(f"no engine {engine!r} is known", where="--engine", mend=mend)
+
+
+def _lines(path: str) -> list[str]:
+    if path == "-":
+        raw = sys.stdin.buffer.read(_LOG + 1)
+    else:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            with open(descriptor, "rb") as file:
+                raw = file.read(_LOG + 1)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UsageError(
+                f"the log cannot be read: {reason}", where=path, mend="name a file that is there"
+            ) from error
+    if len(raw) > _LOG:
+        raise UsageError(f"the log is longer than {_LOG:,} bytes", where=path, mend="cut it after the start")
+    return raw.decode("utf-8", "replace").splitlines()[:_LINES]
