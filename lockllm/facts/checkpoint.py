@@ -97,7 +97,7 @@ GENERATION_CONFIG = Family(
 )  # fmt: skip
 FILES = Family(
     Fact(
-        ("checkpoint", "files"), FILE, Kind.STEP, "the file holds other bytes", _AGAIN,
+        ("checkpoint", "files"), FILE, Kind.STEP, "the model is read from other bytes", _AGAIN,
         "One file that reaches inference: its size and the sha256 of its bytes.", live=False, settable=False,
     ),
     closed=True,

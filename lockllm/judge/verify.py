@@ -16,6 +16,7 @@ from lockllm.judge.policy import Policies, compile_globs, inside
 from lockllm.judge.report import Fingerprints, Report, Result, Status
 from lockllm.judge.witness import NOT_SEEN, Witnesses, Word
 
+_EXTRA = "remove what was added, or run `lockllm lock` if it is meant"
 _CHECKED = (Status.MATCH, Status.MISMATCH, Status.ALLOWED, Status.WAIVED)
 
 
@@ -127,6 +128,8 @@ class _Judge:
             return self._unseen(result)
         found = registry.dump(fact, word.value)
         result = msgspec.structs.replace(result, found=found, seen=True, source=word.source, reason=word.reason)
+        if expected is ABSENT:
+            result = msgspec.structs.replace(result, mend=_EXTRA)
         if registry.same(fact, expected, word.value):
             return msgspec.structs.replace(result, status=Status.MATCH)
         return self._differs(result, expected, word)
