@@ -1,0 +1,390 @@
+"""`transformers serve`: its command line, defaults and the little it shows; read and run at 5.24.0, 4.57.1 for its flags."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lockllm.engines import Answer, Command, Context, Form, Given, Model, Probe
+from lockllm.engines._argparse import Option, Take, Word, parse, table
+from lockllm.engines._collect import Collect, is_path, source_of
+from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines._values import Kind, leaves
+from lockllm.facts.fact import Fact, Path, Stage
+from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
+from lockllm.facts.registry import dump, fact, find, seen
+
+name = "transformers"
+newest = "5.24.0"
+packages = (
+    "torch", "transformers", "tokenizers", "safetensors", "accelerate", "kernels", "flash-attn", "bitsandbytes", "triton",
+    "jinja2", "gguf", "compressed-tensors", "torchao", "optimum", "mistral-common", "sentencepiece", "tiktoken",
+)  # fmt: skip
+distributions = ("transformers",)
+probes = (Probe(path="/v1/models"), Probe(path="/health"), Probe(path="/openapi.json"))
+
+_TEXT, _WHOLE, _NUMBER = Kind.TEXT, Kind.INT, Kind.NUMBER
+_NOW = (
+    ("attn-implementation", _TEXT, "serve.attention_backend"), ("quantization", _TEXT, "serve.quantization"),
+    ("dtype", _TEXT, "serve.dtype"), ("device", _TEXT, "kept"), ("reasoning", _TEXT, "kept"),
+    ("chat-template-kwargs", _TEXT, "kwargs"), ("decision-config", _TEXT, "path"), ("model-timeout", _WHOLE, "kept"),
+    ("cb-block-size", _WHOLE, "kept"), ("cb-num-blocks", _WHOLE, "kept"), ("cb-max-batch-tokens", _WHOLE, "kept"),
+    ("cb-max-memory-percent", _NUMBER, "kept"), ("default-seed", _WHOLE, "serve.seed"), ("host", _TEXT, "operational"),
+    ("port", _WHOLE, "port"), ("log-level", _TEXT, "operational"),
+)  # fmt: skip
+_NOW_SWITCHES = (
+    ("continuous-batching", "serve.continuous_batching"), ("compile", "kept"), ("trust-remote-code", "serve.trust_remote_code"),
+    ("cb-use-cuda-graph", "kept"), ("enable-cors", "operational"), ("non-blocking", "operational"),
+)  # fmt: skip
+_BEFORE = (
+    ("force-model", _TEXT, "model"), ("torch-dtype", _TEXT, "serve.dtype"), ("model-revision", _TEXT, "revision"),
+    ("bnb-4bit-quant-type", _TEXT, "kept"),
+)  # fmt: skip
+_BEFORE_SWITCHES = (
+    ("load-in-4bit", "kept"), ("load-in-8bit", "kept"), ("use-bnb-nested-quant", "kept"), ("input-validation", "operational"),
+)  # fmt: skip
+_ROLES = {each[0].replace("-", "_"): each[-1] for each in (*_NOW, *_NOW_SWITCHES, *_BEFORE, *_BEFORE_SWITCHES)}
+_GONE = frozenset(each[0].replace("-", "_") for each in (*_BEFORE, *_BEFORE_SWITCHES))
+_READ = (5, 24)
+_EAGER = (
+    "BigBird", "Bloom", "CpmAnt", "DeepseekV4", "FalconMamba", "Gemma2", "GPTNeoForCausalLM", "GPTNeoXJapanese", "GptOss",
+    "GraniteSwa", "GraniteMoeSwa", "HyV4", "Mamba", "MegatronBert", "MiMoV2Flash", "Mpt", "Mvp", "RemBert", "RoFormer", "Rwkv",
+    "VaultGemma", "XGLM", "xLSTM",
+)  # fmt: skip
+"""Beginnings of the causal architectures of 5.24.0 whose classes do not support sdpa."""
+_DEFAULTS: Mapping[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 1.0, "repetition_penalty": 1.0}
+_LEAST_TOKENS = 1024
+_HIDDEN = (
+    "engine.version", "serve.dtype", "serve.quantization", "serve.attention_backend", "serve.continuous_batching",
+    "chat_template.sha256",
+)  # fmt: skip
+_WITNESS = "look from the server's own host, where its command line, files and packages show"
+
+
+def _options() -> Iterator[Option]:
+    for text, kind, _ in (*_NOW, *_BEFORE):
+        yield Option(name=text.replace("-", "_"), flags=(f"--{text}",), take=Take.ONE, kind=kind)
+    for text, _ in (*_NOW_SWITCHES, *_BEFORE_SWITCHES):
+        yield Option(name=text.replace("-", "_"), flags=(f"--{text}",), off=(f"--no-{text}",), take=Take.BOTH)
+
+
+_TABLE = table(tuple(_options()))
+
+
+def recognise(argv: Sequence[str]) -> Form | None:
+    """`transformers serve …`."""
+    return _recognise(argv, name)
+
+
+def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
+    """It reads no config file."""
+    return ()
+
+
+def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
+    """What the command says: a positional model from 5.x on, `--force-model` before; `_` and `-` alike."""
+    into = Collect(name, live)
+    parsed = parse(form.args, _TABLE, underscores=True)
+    numbers = _release(version)
+    problems = [problem for problem in parsed.problems if problem.flag.lstrip("-").replace("-", "_") not in _GONE]
+    into.refuse(problems, numbers is not None and numbers >= _READ, f"transformers {version}")
+    revision = None
+    for word in parsed.last().values():
+        if word.name == "model_revision":
+            revision = str(word.value)
+        else:
+            _one(word, into)
+        if word.name in _GONE and numbers is not None and numbers >= _READ:
+            detail = f"{word.flag}: no such option in this release"
+            mend = (
+                "name the model as the first argument"
+                if word.name == "force_model"
+                else "use --quantization or --dtype"
+            )
+            into.finding("check.flags_accepted", CheckStatus.FAIL, detail, f"transformers {version}", mend)
+    if parsed.positionals:
+        _model(parsed.positionals[0], revision, "argument MODEL", into)
+    if into.model is None:
+        into.warnings.append("no model is pinned: every request chooses its own, from main of its repository")
+    return into.given()
+
+
+def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobserved]:
+    """Defaults and `auto`s of 5.24; older releases were read for their flags alone, newer ones not at all."""
+    held = values(given.readings) if given else {}
+    numbers = _release(context.version)
+    if numbers is None or numbers[:2] != _READ:
+        if context.version is not None:
+            reason = f"the defaults of transformers serve {context.version} were not read"
+            for key in (*_HIDDEN[1:-1], *(f"sampling.{each}" for each in _DEFAULTS)):
+                if fact(key).path not in held:
+                    yield Unobserved(fact(key).path, reason, "set the option, or use the release that was read: 5.24")
+        return
+    batching = held.get(fact("serve.continuous_batching").path) is True
+    for reading in (*_serve(held, batching, context), *_sampling(batching, context)):
+        path = reading.path if isinstance(reading, Unobserved) else reading.fact.path
+        if path not in held:
+            yield reading
+
+
+def detect(answers: Sequence[Answer]) -> bool:
+    """Only its own routes tell: /load_model and /reset stand in /openapi.json; a model entry has a `status.value`."""
+    for answer in answers:
+        body = answer.json if answer.status == 200 and isinstance(answer.json, dict) else {}
+        if answer.probe.path == "/openapi.json":
+            routes = body.get("paths", {})
+            if isinstance(routes, dict) and {"/load_model", "/reset", "/v1/chat/completions"} <= set(routes):
+                return True
+        if answer.probe.path == "/v1/models" and any("value" in (_dict(each.get("status"))) for each in _entries(body)):
+            return answer.headers.get("server", "").lower() != "llama.cpp"
+    return False
+
+
+def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading | Unobserved]:
+    """The model's name, and that nothing else shows."""
+    for answer in answers:
+        if answer.probe.path == "/v1/models" and answer.status == 200:
+            yield seen("engine.name", name, answer.source, By.ENDPOINT)
+            yield from _served(answer)
+    for key in _HIDDEN:
+        yield Unobserved(fact(key).path, "no endpoint of transformers serve shows it", _WITNESS)
+    yield Unobserved(("sampling",), "no endpoint of transformers serve shows it", _WITNESS)
+
+
+def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
+    """The model's name; continuous batching only where a request or a dropped processor tells."""
+    found: dict[str, tuple[Any, int]] = {}
+    for number, line in enumerate(lines[:50_000], 1):
+        text = line[:2000]
+        if "[transformers] Loading " in text:
+            found["checkpoint.path"] = (text.partition("[transformers] Loading ")[2].strip(), number)
+        elif "ContinuousBatchingLogger" in text or text.rstrip().endswith("CB: True"):
+            found["serve.continuous_batching"] = (True, number)
+    if not found and not any("[transformers]" in line for line in lines[:50_000]):
+        return
+    yield seen("engine.name", name, "log", By.LOG)
+    for key, (value, number) in found.items():
+        yield seen(key, value, f"log line {number}", By.LOG)
+    for key in _HIDDEN:
+        if key not in found:
+            yield Unobserved(fact(key).path, "the log of transformers serve does not say it", _WITNESS)
+    yield Unobserved(("sampling",), "the log of transformers serve does not say it", _WITNESS)
+
+
+def checks(given: Given | None, context: Context) -> Iterator[Check]:
+    """Penalties that continuous batching drops in silence (run, 5.24.0: the text changes and nothing shows it)."""
+    held = values(given.readings) if given else {}
+    if held.get(fact("serve.continuous_batching").path) is not True:
+        return
+    declared = _declared(context, "repetition_penalty")
+    if isinstance(declared, (int, float)) and declared != 1:
+        detail = f"generation_config.json sets repetition_penalty {declared}, and continuous batching drops it"
+        mend = "start without --continuous-batching, or remove the penalty"
+        yield Check("check.settings_take_effect", CheckStatus.FAIL, detail, "argument --continuous-batching", mend)
+
+
+def command(facts: Mapping[Path, Any], context: Context) -> Command:
+    """`transformers serve MODEL …`."""
+    told = {path: dump(find(path), value) for path, value in facts.items() if value is not ABSENT and value is not None}
+    model = told.get(("checkpoint", "path")) or told.get(("checkpoint", "repo"))
+    commit = told.get(("checkpoint", "commit")) if ("checkpoint", "path") not in told else None
+    argv = ["transformers", "serve", *([f"{model}@{commit}" if commit else str(model)] if model else [])]
+    notes: list[str] = []
+    flags = {role: option for option, role in _ROLES.items() if option not in _GONE}
+    kwargs: dict[str, Any] = {}
+    for path, value in told.items():
+        if path[:2] == ("serve", "chat_template_kwargs") and len(path) == 3:
+            kwargs[path[2]] = value
+        elif path[:2] == ("serve", "args") and len(path) == 3:
+            argv += _flag(path[2], value)
+        elif path[0] == "serve" and ".".join(path) in flags:
+            argv += _flag(flags[".".join(path)], value)
+        elif path[0] in ("serve", "sampling") and path not in _IMPLIED:
+            notes.append(f"{find(path).key}: no option of transformers serve sets it")
+    if kwargs:
+        argv += ["--chat-template-kwargs", json.dumps(kwargs, ensure_ascii=False)]
+    env = {path[1]: str(value) for path, value in told.items() if path[0] == "env" and len(path) == 2}
+    return Command(argv=tuple(argv), env=env, notes=tuple(notes))
+
+
+def where(row: Fact[Any]) -> Mapping[str, str]:
+    """For `explain`: how a fact is set, defaulted and seen."""
+    key = row.key
+    found = {role: option for option, role in _ROLES.items() if option not in _GONE}
+    told: dict[str, str] = {}
+    option = found.get(key) or (row.path[2] if row.path[:2] == ("serve", "args") and row.path[2] in _ROLES else None)
+    if option:
+        told["set_by"] = f"--{option.replace('_', '-')}"
+        told["seen_at"] = "the process's command line"
+        told["unknown"] = "on no endpoint"
+    if row.group == "sampling":
+        told["set_by"] = "generation_config.json of the checkpoint"
+        told["seen_at"] = "the file, by the engine's rule"
+        told["unknown"] = "on no endpoint"
+    if key in _DEFAULT_WORDS:
+        told["default"] = _DEFAULT_WORDS[key]
+    return told
+
+
+_DEFAULT_WORDS = {
+    "serve.dtype": "auto: what the checkpoint declares",
+    "serve.attention_backend": "sdpa where the model's class supports it, else eager",
+    "serve.continuous_batching": "off: one request at a time",
+    "serve.trust_remote_code": "off",
+    "sampling.max_tokens": "1024, or max_new_tokens where it is more",
+    "sampling.temperature": "0 (greedy) unless generation_config.json says do_sample",
+}
+_IMPLIED = frozenset((("serve", "max_num_seqs"), ("serve", "enable_prefix_caching")))
+
+
+def _one(word: Word, into: Collect) -> None:
+    role = _ROLES.get(word.name, "kept")
+    source = source_of(word)
+    if role == "operational":
+        into.operational.append(word.name)
+    elif role == "port":
+        into.operational.append(word.name)
+        into.port = word.value if isinstance(word.value, int) else None
+    elif role == "model":
+        _model(str(word.value), None, source, into)
+    elif role == "path":
+        into.path(f"serve.args.{word.name}", str(word.value), source)
+    elif role == "kwargs":
+        _kwargs(str(word.value), source, into)
+    elif role == "kept":
+        into.kept(word.name, word.value, source)
+    elif role == "serve.quantization":
+        into.set(
+            role, {"bnb-4bit": "bitsandbytes-4bit", "bnb-8bit": "bitsandbytes-8bit"}.get(word.value, word.value), source
+        )
+    else:
+        into.set(role, word.value, source)
+
+
+def _model(text: str, revision: str | None, source: str, into: Collect) -> None:
+    """`repo@revision`, `repo:file.gguf`, or a folder."""
+    file = None
+    if not is_path(text):
+        text, _, asked = text.partition("@")
+        text, _, file = text.partition(":")
+        revision = asked or revision
+        if "/" in text:
+            into.set("checkpoint.repo", text, source)
+        if revision:
+            into.set("checkpoint.revision", revision, source)
+    into.model = Model(text=text, source=source, revision=revision, file=file or None)
+
+
+def _kwargs(text: str, source: str, into: Collect) -> None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        into.finding("check.flags_accepted", CheckStatus.FAIL, "--chat-template-kwargs is no JSON object", source)
+        return
+    for path, leaf in leaves(value):
+        into.set(("serve", "chat_template_kwargs", *path), leaf, source)
+
+
+def _serve(held: Mapping[Path, Any], batching: bool, context: Context) -> Iterator[Reading | Unobserved]:
+    yield seen("serve.continuous_batching", False, "transformers serve's default", By.DEFAULT)
+    yield seen("serve.trust_remote_code", False, "transformers serve's default", By.DEFAULT)
+    yield seen("serve.quantization", None, "transformers serve's default", By.DEFAULT)
+    yield seen("serve.seed", None, "transformers serve's default", By.DEFAULT)
+    yield _dtype(context)
+    yield _attention(batching, context)
+    if not batching:
+        yield seen("serve.max_num_seqs", 1, "one request at a time without continuous batching", By.RULE)
+        yield seen("serve.enable_prefix_caching", False, "no cache lives on after a request", By.RULE)
+    else:
+        reason = "continuous batching fits its batch to the memory that is free"
+        yield Unobserved(fact("serve.max_num_seqs").path, reason, "set --cb-num-blocks and --cb-max-batch-tokens")
+        yield seen("serve.enable_prefix_caching", True, "continuous batching shares blocks", By.RULE)
+
+
+def _dtype(context: Context) -> Reading | Unobserved:
+    """`auto`: what config.json declares, else what the tensors are."""
+    for key in ("checkpoint.dtype", "checkpoint.tensor_dtypes"):
+        value = context.checkpoint.get(fact(key).path)
+        if isinstance(value, (list, tuple)):
+            value = value[0] if len(value) == 1 else None
+        if isinstance(value, str):
+            return seen("serve.dtype", value, f"--dtype auto: {key}", By.RULE)
+    return Unobserved(
+        fact("serve.dtype").path, "the checkpoint's own dtype is not known", "name the checkpoint, or set --dtype"
+    )
+
+
+def _attention(batching: bool, context: Context) -> Reading | Unobserved:
+    path = fact("serve.attention_backend").path
+    architecture = context.checkpoint.get(fact("checkpoint.architecture").path)
+    if batching and any(each in context.packages for each in ("flash-attn", "kernels")):
+        return Unobserved(path, "continuous batching may switch to flash attention", "set --attn-implementation")
+    if not isinstance(architecture, str) or not architecture.endswith("ForCausalLM"):
+        return Unobserved(path, "whether the model's class supports sdpa is not known", "set --attn-implementation")
+    backend = "eager" if architecture.startswith(_EAGER) else "sdpa"
+    return seen("serve.attention_backend", backend, f"the default of {architecture}", By.RULE)
+
+
+def _sampling(batching: bool, context: Context) -> Iterator[Reading | Unobserved]:
+    """generation_config.json over the library's defaults; greedy unless it says do_sample; at least 1024 tokens."""
+    sampled = _declared(context, "do_sample") is True
+    yield seen("sampling.do_sample", sampled, "generation_config.json" if sampled else "the library's default", By.RULE)
+    for key, value in _DEFAULTS.items():
+        declared = _declared(context, key)
+        source, by = (
+            ("generation_config.json", By.RULE) if declared is not None else ("the library's default", By.DEFAULT)
+        )
+        shown = value if declared is None else declared
+        if key == "temperature" and not sampled:
+            shown, source, by = 0, "do_sample is false: greedy", By.RULE
+        if key == "repetition_penalty" and batching:
+            shown, source, by = 1.0, "continuous batching drops it", By.RULE
+        yield seen(("sampling", key), shown, source, by)
+    declared = _declared(context, "max_new_tokens")
+    most = max(_LEAST_TOKENS, declared) if isinstance(declared, int) else _LEAST_TOKENS
+    yield seen("sampling.max_tokens", most, "max_new_tokens, at least 1024", By.RULE)
+
+
+def _declared(context: Context, key: str) -> Any:
+    value = context.checkpoint.get(("checkpoint", "generation_config", key))
+    return None if value is ABSENT else value
+
+
+def _served(answer: Answer) -> Iterator[Reading | Unobserved]:
+    loaded = [each for each in _entries(_dict(answer.json)) if _dict(each.get("status")).get("value") == "loaded"]
+    ids = [each["id"] for each in loaded if isinstance(each.get("id"), str)]
+    if len(ids) == 1:
+        text, _, revision = ids[0].partition("@")
+        key = "checkpoint.path" if is_path(text) or "/" not in text else "checkpoint.repo"
+        yield seen(key, text, f"{answer.source}: id", By.ENDPOINT)
+        if revision:
+            yield seen("checkpoint.revision", revision, f"{answer.source}: id", By.ENDPOINT)
+    elif not ids:
+        mend = "start it with a model: transformers serve MODEL"
+        yield Unobserved(("checkpoint",), "no model is loaded: each request chooses its own", mend, Stage.LIVE)
+
+
+def _flag(option: str, value: Any) -> list[str]:
+    flag = f"--{option.replace('_', '-')}"
+    if isinstance(value, bool):
+        return [flag] if value else []
+    return [flag, {"bitsandbytes-4bit": "bnb-4bit", "bitsandbytes-8bit": "bnb-8bit"}.get(str(value), str(value))]
+
+
+def _entries(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    data = body.get("data")
+    return [each for each in data[:1000] if isinstance(each, dict)] if isinstance(data, list) else []
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _release(version: str | None) -> tuple[int, ...] | None:
+    import re
+
+    found = re.match(r"(\d+)\.(\d+)", version or "")
+    return (int(found[1]), int(found[2])) if found else None
