@@ -1,0 +1,330 @@
+"""llama-cpp-python's server (`python -m llama_cpp.server`): its own defaults over the llama.cpp inside; read at 0.3.36."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lockllm.engines import Answer, Command, Context, Form, Given, Model, Probe
+from lockllm.engines._argparse import Option, Take, Word, parse, table
+from lockllm.engines._collect import Collect, source_of
+from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines._llama_lines import read, readings
+from lockllm.engines._values import Kind
+from lockllm.facts.env import is_secret
+from lockllm.facts.fact import Fact, Path
+from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
+from lockllm.facts.registry import dump, fact, find, seen
+
+name = "llama-cpp-python"
+newest = "0.3.36"
+packages = ("llama-cpp-python", "jinja2", "numpy", "diskcache")
+distributions = ("llama-cpp-python",)
+probes = (Probe(path="/openapi.json"), Probe(path="/v1/models"))
+
+_TEXT, _WHOLE, _NUMBER = Kind.TEXT, Kind.INT, Kind.NUMBER
+_SETTINGS: tuple[tuple[Kind, str, str], ...] = (
+    (_TEXT, "model", "model"), (_TEXT, "model_alias", "operational"), (_WHOLE, "n_gpu_layers", "serve.gpu_layers"),
+    (_WHOLE, "split_mode", "serve.split_mode"), (_WHOLE, "main_gpu", "kept"), (_TEXT, "tensor_split", "kept"),
+    (_TEXT, "vocab_only", "kept"), (_TEXT, "use_mmap", "kept"), (_TEXT, "use_mlock", "kept"), (_TEXT, "kv_overrides", "kept"),
+    (_TEXT, "rpc_servers", "operational"), (_WHOLE, "seed", "seed"), (_WHOLE, "n_ctx", "serve.max_model_len"),
+    (_WHOLE, "n_batch", "serve.max_num_batched_tokens"), (_WHOLE, "n_ubatch", "serve.ubatch_size"), (_WHOLE, "n_threads", "kept"),
+    (_WHOLE, "n_threads_batch", "kept"), (_WHOLE, "rope_scaling_type", "kept"), (_NUMBER, "rope_freq_base", "kept"),
+    (_NUMBER, "rope_freq_scale", "kept"), (_NUMBER, "yarn_ext_factor", "kept"), (_NUMBER, "yarn_attn_factor", "kept"),
+    (_NUMBER, "yarn_beta_fast", "kept"), (_NUMBER, "yarn_beta_slow", "kept"), (_WHOLE, "yarn_orig_ctx", "kept"),
+    (_TEXT, "mul_mat_q", "kept"), (_TEXT, "logits_all", "kept"), (_TEXT, "embedding", "kept"), (_TEXT, "offload_kqv", "kept"),
+    (_TEXT, "flash_attn", "serve.flash_attn"), (_WHOLE, "last_n_tokens_size", "kept"), (_TEXT, "lora_base", "path"),
+    (_TEXT, "lora_path", "adapter"), (_TEXT, "numa", "kept"), (_TEXT, "chat_format", "template"), (_TEXT, "clip_model_path", "path"),
+    (_TEXT, "cache", "kept"), (_TEXT, "cache_type", "kept"), (_WHOLE, "cache_size", "kept"), (_TEXT, "hf_tokenizer_config_path", "path"),
+    (_TEXT, "hf_pretrained_model_name_or_path", "kept"), (_TEXT, "hf_model_repo_id", "repo"), (_TEXT, "draft_model", "kept"),
+    (_WHOLE, "draft_model_num_pred_tokens", "kept"), (_WHOLE, "type_k", "type"), (_WHOLE, "type_v", "type"),
+    (_TEXT, "verbose", "operational"), (_TEXT, "host", "operational"), (_WHOLE, "port", "port"), (_TEXT, "ssl_keyfile", "secret"),
+    (_TEXT, "ssl_certfile", "operational"), (_TEXT, "api_key", "secret"), (_TEXT, "interrupt_requests", "kept"),
+    (_TEXT, "disable_ping_events", "operational"), (_TEXT, "root_path", "operational"), (_TEXT, "config_file", "config"),
+)  # fmt: skip
+_ROLES = {setting: role for _, setting, role in _SETTINGS}
+_KINDS = {setting: kind for kind, setting, _ in _SETTINGS}
+_TABLE = table(
+    tuple(Option(name=setting, flags=(f"--{setting}",), take=Take.ONE, kind=kind) for kind, setting, _ in _SETTINGS)
+)
+_TYPES = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 20: "iq4_nl", 30: "bf16"}
+_SPLIT = {0: "none", 1: "layer", 2: "row"}
+_SERVE: Mapping[str, Any] = {
+    "serve.max_model_len": 2048, "serve.max_num_batched_tokens": 512, "serve.ubatch_size": 512, "serve.flash_attn": "off",
+    "serve.split_mode": "layer", "serve.kv_cache_dtype": "f16", "serve.max_num_seqs": 1,
+}  # fmt: skip
+_SAMPLING: Mapping[str, Any] = {
+    "temperature": 0.8, "top_p": 0.95, "min_p": 0.05, "top_k": 40, "repetition_penalty": 1.1, "presence_penalty": 0.0,
+    "frequency_penalty": 0.0, "mirostat": 0, "max_tokens": ABSENT,
+}  # fmt: skip
+_READ = (0, 3)
+_BUNDLED = {"0.3.36": "0c1e57098"}
+"""Release -> the commit of llama.cpp inside; the installed package does not say it."""
+_WITNESS = "look from the server's own host, where its command line and variables show"
+_LOUD = ("MODEL", "SEED", "CACHE", "VERBOSE", "EMBEDDING", "NUMA")
+
+
+def recognise(argv: Sequence[str]) -> Form | None:
+    """`python -m llama_cpp.server …`."""
+    return _recognise(argv, name)
+
+
+def wants_files(form: Form, env: Mapping[str, str]) -> Iterator[str]:
+    """The config file: the variable CONFIG_FILE beats `--config_file`."""
+    path = env.get("CONFIG_FILE") or _last(form, "config_file")
+    if path:
+        yield path
+
+
+def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
+    """Flags over variables; a config file replaces both. Flags are the settings' names, with underscores."""
+    into = Collect(name, live)
+    parsed = parse(form.args, _TABLE)
+    into.refuse(parsed.problems, _release(version) is not None, f"llama-cpp-python {version}")
+    told: dict[str, tuple[Any, str]] = {
+        setting: (_typed(setting, env[setting.upper()]), f"variable {setting.upper()}")
+        for setting in _ROLES
+        if setting.upper() in env
+    }
+    told.update({word.name: (word.value, source_of(word)) for word in parsed.last().values()})
+    path = env.get("CONFIG_FILE") or _last(form, "config_file")
+    if path:
+        told = dict(_from_file(files.get(path), path, into))
+    elif loud := [each for each in _LOUD if each in env and each.lower() in told]:
+        into.warnings.append(f"{', '.join(loud)} of the environment are settings of this server")
+    for setting, (value, source) in told.items():
+        _one(setting, value, source, into)
+    return into.given()
+
+
+def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobserved]:
+    """Its own defaults, which differ from llama-server's: 2048 tokens, repeat penalty 1.1, one request at a time."""
+    held = values(given.readings) if given else {}
+    numbers = _release(context.version)
+    keys = (*_SERVE, *(f"sampling.{each}" for each in _SAMPLING))
+    if numbers is None or numbers > (0, 3, 36) or numbers[:2] != _READ:
+        if context.version is not None:
+            reason = f"the defaults of llama-cpp-python {context.version} were not read"
+            for key in keys:
+                if fact(key).path not in held:
+                    yield Unobserved(fact(key).path, reason, "set the option, or use the release that was read: 0.3.36")
+        return
+    for key in keys:
+        value = _SERVE[key] if key in _SERVE else _SAMPLING[key.removeprefix("sampling.")]
+        if fact(key).path not in held:
+            yield seen(key, value, "llama-cpp-python's default", By.DEFAULT)
+    yield seen(("sampling", "completions", "max_tokens"), 16, "llama-cpp-python's default", By.DEFAULT)
+    if context.version in _BUNDLED:
+        yield seen("engine.bundled.llama_cpp", _BUNDLED[context.version], "the release's changelog", By.RULE)
+
+
+def detect(answers: Sequence[Answer]) -> bool:
+    """The title of its OpenAPI document, or the owner of its model entry."""
+    for answer in answers:
+        body = answer.json if answer.status == 200 and isinstance(answer.json, dict) else {}
+        info = body.get("info")
+        if isinstance(info, dict) and "llama.cpp Python API" in str(info.get("title")):
+            return True
+        data = body.get("data")
+        first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
+        if first.get("owned_by") == "me" and "permissions" in first:
+            return True
+    return False
+
+
+def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading | Unobserved]:
+    """The package's version; nothing else shows."""
+    yield seen("engine.name", name, "GET /openapi.json", By.ENDPOINT)
+    for answer in answers:
+        body = answer.json if answer.status == 200 and isinstance(answer.json, dict) else {}
+        info = body.get("info")
+        if answer.probe.path == "/openapi.json" and isinstance(info, dict) and isinstance(info.get("version"), str):
+            yield seen("engine.version", info["version"], f"{answer.source}: info.version", By.ENDPOINT)
+    reason = "no endpoint of llama-cpp-python's server shows it"
+    for key in (*_SERVE, "chat_template.sha256"):
+        yield Unobserved(fact(key).path, reason, _WITNESS)
+    yield Unobserved(("sampling",), reason, _WITNESS)
+
+
+def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
+    """llama.cpp's own lines; no line names the version or the model's path."""
+    state = read(lines)
+    if not state.facts:
+        return
+    yield seen("engine.name", name, "log", By.LOG)
+    yield from (each for each in readings(state) if each.fact.path != ("quantization", "scheme"))
+    reason = "the log of llama-cpp-python does not say it"
+    yield Unobserved(("engine", "version"), reason, "read the package's metadata")
+    yield Unobserved(fact("chat_template.sha256").path, reason, _WITNESS)
+    yield Unobserved(("sampling",), reason, _WITNESS)
+
+
+def checks(given: Given | None, context: Context) -> Iterator[Check]:
+    """GGUF sampling keys that llama-server would apply and this package does not read."""
+    declared = [path[2] for path, value in context.checkpoint.items() if path[:2] == ("checkpoint", "generation_config")
+                and len(path) == 3 and value is not ABSENT and path[2] in _SAMPLING]  # fmt: skip
+    if declared:
+        detail = f"the GGUF sets {', '.join(sorted(declared)[:6])}, and llama-cpp-python reads no general.sampling keys"
+        yield Check(
+            "check.settings_take_effect",
+            CheckStatus.FAIL,
+            detail,
+            "GGUF general.sampling",
+            "send them with each request",
+        )
+
+
+def command(facts: Mapping[Path, Any], context: Context) -> Command:
+    """`python3 -m llama_cpp.server --model …`."""
+    told = {path: dump(find(path), value) for path, value in facts.items() if value is not ABSENT and value is not None}
+    argv = ["python3", "-m", "llama_cpp.server"]
+    if model := told.get(("checkpoint", "path")):
+        argv += ["--model", str(model)]
+    elif repo := told.get(("checkpoint", "repo")):
+        argv += ["--hf_model_repo_id", str(repo), "--model", "*.gguf"]
+    by_role = {role: setting for setting, role in _ROLES.items() if role.startswith("serve.")}
+    notes: list[str] = []
+    for path, value in told.items():
+        key = ".".join(path)
+        if path[:2] == ("serve", "args") and len(path) == 3:
+            argv += [f"--{path[2]}", str(value)]
+        elif key == "serve.kv_cache_dtype":
+            argv += _type_flags(str(value))
+        elif key == "serve.seed":
+            argv += ["--seed", str(value)]
+        elif key in by_role:
+            argv += [f"--{by_role[key]}", str(_backwards(key, value))]
+        elif path[0] in ("serve", "sampling") and key not in (
+            "serve.max_num_seqs",
+            "serve.cache_type_k",
+            "serve.cache_type_v",
+        ):
+            notes.append(f"{find(path).key}: no setting of llama-cpp-python holds it")
+    env = {path[1]: str(value) for path, value in told.items() if path[0] == "env" and len(path) == 2}
+    return Command(argv=tuple(argv), env=env, notes=tuple(notes))
+
+
+def where(row: Fact[Any]) -> Mapping[str, str]:
+    """For `explain`: how a fact is set, defaulted and seen."""
+    key, told = row.key, dict[str, str]()
+    by_role = {role: setting for setting, role in _ROLES.items() if role.startswith("serve.")}
+    if key in by_role:
+        told = {"set_by": f"--{by_role[key]}, variable {by_role[key].upper()}", "seen_at": "the process's command line"}
+    if key in _SERVE:
+        told["default"] = str(_SERVE[key])
+    elif row.group == "sampling" and row.path[-1] in _SAMPLING:
+        value = _SAMPLING[row.path[-1]]
+        told |= {"set_by": "each request alone", "default": "none" if value is ABSENT else str(value)}
+    if key == "engine.version":
+        told["seen_at"] = "GET /openapi.json: info.version"
+    elif told:
+        told["unknown"] = "on no endpoint"
+    return told
+
+
+def _one(setting: str, value: Any, source: str, into: Collect) -> None:
+    role = _ROLES.get(setting, "kept")
+    if role == "secret" or (role == "kept" and is_secret(setting)):
+        into.secret(value)
+    elif role in ("operational", "port", "config"):
+        into.operational.append(setting)
+        into.port = value if role == "port" and isinstance(value, int) else into.port
+    elif role == "model":
+        into.model = Model(text=str(value), source=source, file=into.model.file if into.model else None)
+    elif role == "repo":
+        into.set("checkpoint.repo", value, source)
+        into.model = Model(text=str(value), source=source, file=into.model.text if into.model else None)
+    elif role == "path":
+        into.path(f"serve.args.{setting}", str(value), source)
+    elif role == "adapter":
+        stem = str(value).rsplit("/", 1)[-1].removesuffix(".gguf") or "adapter"
+        into.adapters[stem] = Model(text=str(value), source=source)
+        into.set(("adapters", stem, "scale"), 1.0, source)
+    elif role == "template":
+        into.set("serve.chat_template", value, source)
+        into.set("chat_template.source", f"--chat_format {value}", source)
+    elif role == "seed":
+        into.set("serve.seed", ABSENT if value in (-1, 4294967295) else value, source)
+    elif role == "type":
+        _type(setting, value, source, into)
+    elif setting == "split_mode":
+        into.set(role, _SPLIT.get(value, value), source)
+    elif setting == "n_ctx" and value == 0:
+        into.auto.add(fact(role).path)
+    elif role == "kept":
+        into.kept(setting, value, source)
+    else:
+        into.set(role, value, source)
+
+
+def _type(setting: str, value: Any, source: str, into: Collect) -> None:
+    """`--type_k 8` is q8_0: ggml's numbers. Both make one fact; the other is f16 until it is given."""
+    into.set(f"serve.cache_{setting}", _TYPES.get(value, str(value)), source)
+    held = [into.readings.get(("serve", f"cache_type_{letter}")) for letter in "kv"]
+    kinds = [each.value if each else "f16" for each in held]
+    into.set("serve.kv_cache_dtype", kinds[0] if kinds[0] == kinds[1] else "/".join(kinds), source)
+
+
+def _type_flags(value: str) -> list[str]:
+    key, _, other = value.partition("/")
+    numbers = {kind: number for number, kind in _TYPES.items()} | {"float16": 1, "float32": 0, "bfloat16": 30}
+    flags = []
+    for flag, kind in (("--type_k", key), ("--type_v", other or key)):
+        flags += [flag, str(numbers.get(kind, kind))]
+    return flags
+
+
+def _backwards(key: str, value: Any) -> Any:
+    if key == "serve.split_mode":
+        return {word: number for number, word in _SPLIT.items()}.get(value, value)
+    if key == "serve.flash_attn":
+        return str(value).lower() in ("on", "true", "1", "enabled")
+    return value
+
+
+def _typed(setting: str, text: str) -> Any:
+    kind = _KINDS[setting]
+    try:
+        return int(text) if kind is _WHOLE else float(text) if kind is _NUMBER else text
+    except ValueError:
+        return text
+
+
+def _from_file(text: str | None, path: str, into: Collect) -> Iterable[tuple[str, tuple[Any, str]]]:
+    """The server's own settings, and those of its first model."""
+    if text is None:
+        into.warnings.append(f"{path} replaces flags and variables, and was not read")
+        return
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        from lockllm.engines._yaml import read as read_yaml
+
+        try:
+            body = read_yaml(text)
+        except (ValueError, RecursionError):
+            body = None
+    if not isinstance(body, dict):
+        into.finding("check.flags_accepted", CheckStatus.FAIL, f"{path} is neither JSON nor YAML of an object", path)
+        return
+    models = body.get("models")
+    first = models[0] if isinstance(models, list) and models and isinstance(models[0], dict) else {}
+    if isinstance(models, list) and len(models) > 1:
+        into.warnings.append(f"{path} lists {len(models)} models: the facts are those of the first")
+    for where, settings in (("", body), ("models[0].", first)):
+        for setting, value in settings.items():
+            if setting != "models":
+                yield str(setting), (value, f"{path}: {where}{setting}")
+
+
+def _last(form: Form, setting: str) -> str | None:
+    word: Word | None = parse(form.args, _TABLE).last().get(setting)
+    return str(word.value) if word is not None else None
+
+
+def _release(version: str | None) -> tuple[int, ...] | None:
+    import re
+
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version or "")
+    return tuple(map(int, found.groups())) if found else None
