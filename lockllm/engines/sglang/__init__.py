@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lockllm.engines import Form, Given
+from lockllm.engines import Form
 from lockllm.engines._launch import recognise as _recognise
-from lockllm.engines.sglang import given as _given
+from lockllm.engines.sglang.command import command, where
+from lockllm.engines.sglang.findings import checks
+from lockllm.engines.sglang.given import given
+from lockllm.engines.sglang.given import wants_files as _wants_files
+from lockllm.engines.sglang.http import PROBES, detect, from_http
+from lockllm.engines.sglang.log import from_log
 from lockllm.engines.sglang.options import NEWEST
+from lockllm.engines.sglang.rules import effective
+
+__all__ = [
+    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest",
+    "packages", "probes", "recognise", "wants_files", "where",
+]  # fmt: skip
 
 name = "sglang"
 newest = NEWEST
+probes = PROBES
 distributions = ("sglang",)
 packages = tuple(
     """
@@ -29,9 +41,4 @@ def recognise(argv: Sequence[str]) -> Form | None:
 
 def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
     """Config files that the command names, as it spells them."""
-    return _given.wants_files(form)
-
-
-def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
-    """What the command says."""
-    return _given.given(form, env, files, version, live)
+    return _wants_files(form)

@@ -149,6 +149,9 @@ def _word(told: Collect, word: Word, source: str) -> None:
         told.kept(name, value, source)
     elif name in options.PER_NODE:
         told.per_node[name] = value
+    elif name == "nnodes":
+        told.per_node[name] = value
+        told.kept(name, value, source)
     elif _model(told, name, value, source) or _prompt(told, name, value, source):
         return
     elif name in options.FACTS:
@@ -161,7 +164,7 @@ def _word(told: Collect, word: Word, source: str) -> None:
         if value == "model":
             told.readings[("serve", "generation_config")] = _plain(told, "auto", source)
     elif name == "chunked_prefill_size":
-        told.kept(name, value, source)
+        told.set("serve.chunked_prefill_size", value, source)
         if isinstance(value, int):
             told.set("serve.enable_chunked_prefill", value > 0, source)
     elif name == "mem_fraction_static":

@@ -70,6 +70,7 @@ FACTS = {
     "attention_backend": "serve.attention_backend",
     "random_seed": "serve.seed",
     "load_format": "serve.load_format",
+    "page_size": "serve.page_size",
     "trust_remote_code": "serve.trust_remote_code",
     "reasoning_parser": "serve.reasoning_parser",
     "tool_call_parser": "serve.tool_call_parser",
@@ -137,7 +138,7 @@ _OPERATIONAL = re.compile(
     r"|enable_http_worker_reuseport|enable_profile_cuda_graph|spec_trace_dir|msprobe_dump_config|enable_cache_report"
     r"|remote_instance_weight_loader_.*|modelopt_(checkpoint_save|export)_path|weight_cache_(socket|timeout)"
     r"|enable_torch_compile_debug_mode|debug_cuda_graph|delete_ckpt_after_loading|checkpoint_engine_.*"
-    r"|elastic_ep_scale_timeout|mm_per_request_timeout)\Z"
+    r"|elastic_ep_scale_timeout|mm_per_request_timeout|weight_version)\Z"
 )
 
 

@@ -1,0 +1,58 @@
+"""Findings of an SGLang command that need no lock: what is given and does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lockllm.engines import Context, Given
+from lockllm.engines._collect import known_value
+from lockllm.engines._releases import at_least, below, beyond
+from lockllm.engines.sglang.options import NEWEST
+from lockllm.engines.sglang.rules import DETERMINISTIC_SINCE, accepts_deterministic, keeps_radix
+from lockllm.facts.observation import Check, CheckStatus
+
+_NAME = "check.deterministic_holds"
+
+
+def checks(given: Given | None, context: Context) -> Iterable[Check]:
+    """What the command asks for and this release does not give."""
+    if given is None or context.version is None or beyond(context.version, NEWEST):
+        return
+    yield from _deterministic(given, context.version)
+    yield from _seed(given, context.version)
+
+
+def _deterministic(given: Given, version: str) -> Iterable[Check]:
+    if known_value(given, "serve.batch_invariant") is not True:
+        return
+    backend = known_value(given, "serve.attention_backend")
+    if below(version, DETERMINISTIC_SINCE):
+        yield Check(_NAME, CheckStatus.FAIL, f"sglang {version} has no deterministic mode", "", "use 0.5.3 or newer")
+    elif isinstance(backend, str) and not accepts_deterministic(version, backend):
+        yield Check(
+            _NAME, CheckStatus.FAIL, f"deterministic mode does not start with the {backend} attention backend",
+            "argument --attention-backend", "use fa3, flashinfer or triton",
+        )  # fmt: skip
+    elif known_value(given, "serve.speculative.method") is not None:
+        yield Check(
+            _NAME, CheckStatus.UNKNOWN, "deterministic mode together with speculative decoding was not read to hold",
+            "argument --speculative-algorithm", "leave one of the two out",
+        )  # fmt: skip
+    else:
+        kept = isinstance(backend, str) and keeps_radix(version, backend)
+        said = "the radix cache stays on" if kept else "the radix cache is switched off where the backend needs it"
+        yield Check(
+            _NAME, CheckStatus.PASS, f"deterministic mode is on; {said}", "argument --enable-deterministic-inference"
+        )
+
+
+def _seed(given: Given, version: str) -> Iterable[Check]:
+    """Up to the deterministic mode a request's seed has no effect: worth a word where a seed is given alone."""
+    if known_value(given, "serve.seed") is None or known_value(given, "serve.batch_invariant") is True:
+        return
+    if at_least(version, DETERMINISTIC_SINCE):
+        yield Check(
+            "check.settings_take_effect", CheckStatus.UNKNOWN,
+            "--random-seed fixes the engine's seed; the seed of a request has no effect without deterministic mode",
+            "argument --random-seed", "add --enable-deterministic-inference where requests send seeds",
+        )  # fmt: skip
