@@ -111,7 +111,8 @@ def winner(resolution: Resolution, with_tools: bool, path: str) -> Candidate:
     found = resolution.with_tools if with_tools else resolution.winner
     if found is not None and found.text is not None:
         return found
-    reason = next(iter((*resolution.problems, resolution.unknown)), "") or "none of its files holds one"
+    reason = "; ".join(each for each in (*resolution.problems, resolution.unknown) if each)
+    reason = reason or "none of its files holds one"
     raise UsageError(
         f"the checkpoint has no chat template for this request: {reason}",
         where=path,
