@@ -59,8 +59,8 @@ class Verdict:
 
 
 def lockllm(folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
-    """Runs the command in a folder, with a digest cache of the folder's own."""
-    environ = {**os.environ, "LOCKLLM_CACHE": str(folder / ".cache"), **(env or {})}
+    """Runs the command in a folder, with a digest cache beside it."""
+    environ = {**os.environ, "LOCKLLM_CACHE": str(folder.parent / "cache"), **(env or {})}
     done = subprocess.run(
         [LOCKLLM, *arguments], cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False
     )
