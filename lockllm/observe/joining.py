@@ -63,7 +63,7 @@ def environment(pile: Pile, request: Request, serving: Serving, engine: Engine |
                 pile.unobserved.append(Unobserved((group,), missing.reason, missing.mend))
             pile.unobserved.append(Unobserved(("host", "python"), missing.reason, missing.mend))
         return {}
-    found, unseen, complete = packages.readings(serving.environment, engine, request.packages)
+    found, unseen, complete = packages.readings(serving.environment, engine, request.packages, deep=request.deep)
     pile.add([*found, *unseen])
     pile.complete |= complete
     pile.warnings += serving.environment.problems

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from lockllm.engines import Engine
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Reading, Unobserved
@@ -28,9 +30,9 @@ _CUDA = {
 
 
 def readings(
-    environment: Environment, engine: Engine | None, wanted: Iterable[str]
+    environment: Environment, engine: Engine | None, wanted: Iterable[str], *, deep: bool = False
 ) -> tuple[list[Reading], list[Unobserved], frozenset[Path]]:
-    """What the metadata of an environment says."""
+    """What the metadata of an environment says. `deep` reads every file of these packages against RECORD."""
     found: list[Reading] = []
     unseen: list[Unobserved] = []
     names = {distributions.normal(name) for name in wanted}
@@ -39,13 +41,14 @@ def readings(
     for name in sorted(names):
         one = environment.distributions.get(name)
         if one is not None:
-            found.append(seen(("packages", name), one.value, one.source, By.PACKAGE))
+            told = _patched(environment, one, deep)
+            found.append(seen(("packages", name), told.value, told.source, By.PACKAGE))
         elif environment.whole:
             found.append(seen(("packages", name), None, f"no such distribution ({environment.source})", By.PACKAGE))
         else:
             unseen.append(Unobserved(("packages", name), "; ".join(environment.problems) or "nothing to import from"))
     if engine is not None:
-        found += _engine(environment, engine)
+        found += _engine(environment, engine, deep)
     if environment.python is not None:
         found.append(seen("host.python", environment.python, environment.source, By.PACKAGE))
     found += _cuda(environment)
@@ -67,10 +70,23 @@ def release(environment: Environment, engine: Engine) -> str | None:
     return str(version) if version is not None else None
 
 
-def _engine(environment: Environment, engine: Engine) -> list[Reading]:
+def _patched(environment: Environment, one: Distribution, deep: bool) -> Distribution:
+    """The distribution, with what is odd about its files."""
+    if one.how:
+        return one
+    module = environment.module(one.name.replace("-", "_"))
+    if module is not None and module.parent.resolve() != one.folder.parent.resolve():
+        return msgspec.structs.replace(one, how="shadowed by another copy")
+    if deep and distributions.edited(one):
+        return msgspec.structs.replace(one, how="edited")
+    return one
+
+
+def _engine(environment: Environment, engine: Engine, deep: bool) -> list[Reading]:
     one = environment.of_any(engine.distributions)
     if one is None:
         return []
+    one = _patched(environment, one, deep)
     found: list[Reading] = []
     version = release(environment, engine)
     if version is not None:

@@ -77,12 +77,12 @@ def of_launcher(
     prefix, config = _prefix(launcher, root)
     base = _base(config, launcher, prefix, root)
     version = _minor(config, launcher, prefix, base, root)
-    isolated = any(re.fullmatch(r"-[a-zA-Z]*I[a-zA-Z]*", word) for word in _options(args))
-    folders = (
-        []
-        if isolated
-        else [proc.inside(root, _joined(cwd, part)) for part in env.get("PYTHONPATH", "").split(":") if part]
-    )
+    options = _options(args)
+    isolated = any(re.fullmatch(r"-[a-zA-Z]*I[a-zA-Z]*", word) for word in options)
+    safe = isolated or "PYTHONSAFEPATH" in env or any(re.fullmatch(r"-[a-zA-Z]*P[a-zA-Z]*", word) for word in options)
+    first = [] if safe or not args else _first(args[len(options) :], cwd)
+    paths = [] if isolated else [_joined(cwd, part) for part in env.get("PYTHONPATH", "").split(":") if part]
+    folders = [proc.inside(root, path) for path in (*first, *paths)]
     sites = _sites(prefix, version, root)
     systemwide = not config or config.get("include-system-site-packages", "").lower() == "true"
     if systemwide:
@@ -264,6 +264,13 @@ def _with_pth(site: str, root: Path) -> list[Path]:
             if line and not line.startswith(("#", "import ", "import\t")):
                 found.append(proc.inside(root, _joined(site, line)))
     return found
+
+
+def _first(rest: tuple[str, ...], cwd: str) -> list[str]:
+    """What stands before all other folders: the script's own, or the working directory."""
+    if not rest or rest[0] in ("-m", "-c", "-"):
+        return [cwd] if rest else []
+    return [os.path.dirname(_joined(cwd, rest[0]))]
 
 
 def _options(args: tuple[str, ...]) -> tuple[str, ...]:
