@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from lockllm.errors import UsageError
+from lockllm.facts.observation import Unobserved
+from lockllm.observe import http, servers
+from tests.observe import hosts
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = hosts.environment(tmp_path_factory.mktemp("host") / "venv", {"vllm": "0.10.2"})
+    hosts.program(made, "vllm")
+    return made
+
+
+def test_a_server_is_found_by_pid_and_by_port(home: Path) -> None:
+    with hosts.running([home / "bin/vllm", "serve", "model", "--port", "8000"]) as (pid, port):
+        by_pid, by_port = servers.by_pid(pid), servers.by_address(http.parse(str(port)))
+        assert isinstance(by_port, servers.Found)
+        assert (by_pid.engine, by_pid.process.pid) == (by_port.engine, by_port.process.pid) == ("vllm", pid)
+        assert by_pid.listens == (("127.0.0.1", port),)
+
+
+def test_only_launch_forms_of_the_engine_count(home: Path) -> None:
+    with hosts.running([home / "bin/vllm", "serve", "model"]) as (pid, _):
+        with hosts.running([home / "bin/python", "-c", hosts.STAND_IN, "vllm", "serve", "other"]) as (other, _):
+            found = [each.process.pid for each in servers.running("vllm")]
+            assert pid in found
+            assert other not in found
+        assert pid not in [each.process.pid for each in servers.running("sglang")]
+
+
+def test_a_wrapper_and_what_it_runs_are_one_server(home: Path) -> None:
+    argv = ["env", "-u", "NOTHING", "nice", "-n", "0", home / "bin/vllm", "serve", "model"]
+    with hosts.running(argv) as (pid, _):
+        assert [each.process.pid for each in servers.running("vllm") if each.process.pid == pid] == [pid]
+    script = f"{home}/bin/vllm serve model; exit"
+    with hosts.running(["sh", "-c", script]) as (shell, port):
+        found = servers.by_address(http.parse(str(port)))
+        assert isinstance(found, servers.Found)
+        assert found.process.pid != shell
+
+
+def test_several_servers_are_listed_and_none_is_chosen(home: Path) -> None:
+    with (
+        hosts.running([home / "bin/vllm", "serve", "one"]) as (first, port),
+        hosts.running([home / "bin/vllm", "serve", "two"], {"CUDA_VISIBLE_DEVICES": "1"}) as (second, _),
+        pytest.raises(UsageError, match="several servers run here: ") as raised,
+    ):
+        servers.choose("vllm")
+    assert f"pid {first} vllm, port {port}, model one" in raised.value.what
+    assert f"pid {second} vllm, " in raised.value.what
+    assert "model two, GPUs 1" in raised.value.what
+    assert raised.value.exit_code == 2
+
+
+def test_a_process_that_is_no_server_is_an_error(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    child = os.posix_spawn(
+        "/bin/cat", ["cat"], {}, file_actions=[(os.POSIX_SPAWN_DUP2, reader, 0), (os.POSIX_SPAWN_CLOSE, writer)]
+    )
+    try:
+        with pytest.raises(UsageError, match=rf"process {child} \(cat\) is no server"):
+            servers.by_pid(child)
+    finally:
+        os.close(writer)
+        os.close(reader)
+        os.waitpid(child, 0)
+    with pytest.raises(UsageError, match=f"no process {child}"):
+        servers.by_pid(child)
+
+
+def test_what_listens_and_is_no_engine_is_asked_over_http_alone() -> None:
+    with hosts.running([sys.executable, "-c", hosts.STAND_IN]) as (_, port):
+        gap = servers.by_address(http.parse(str(port)))
+    assert isinstance(gap, Unobserved)
+    assert gap.reason.startswith(f"what listens on port {port} is no engine")
+    after = servers.by_address(http.parse(str(port)))
+    assert isinstance(after, Unobserved)
+    assert after.reason == f"nothing listens on port {port}"
+
+
+def test_a_server_of_another_host_is_not_looked_for_here() -> None:
+    gap = servers.by_address(http.parse("http://192.0.2.7:8000"))
+    assert isinstance(gap, Unobserved)
+    assert gap.reason == "192.0.2.7 is another host: only HTTP was asked"
+    assert gap.mend == "run `lockllm observe` there, and pass the file with --observation"
