@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from lockllm.engines import Engine
+from lockllm.engines import Context, Engine
+from lockllm.errors import LockllmError
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Observation, Reading, Unobserved
@@ -75,21 +76,37 @@ def _rules(
     pile: Pile, request: Request, found: Serving, engine: Engine, said: Said | None, looked: Files, host: Any,
     versions: dict[str, str],
 ) -> None:  # fmt: skip
-    """What the engine makes of everything: its answers, its rules, its findings, its log; then the prompt."""
+    """What the engine makes of everything: its answers, its log, its rules, its findings; then the prompt."""
     given = found.plan.given if found.plan else None
-    fallback = request.engine_version
+
+    def context() -> Context:
+        return joining.context(found, pile, looked.main, host, versions, request.engine_version)
+
     if said is not None and said.engine is engine:
-        context = joining.context(found, pile, looked.main, host, versions, fallback)
-        pile.add(engine.from_http(said.answers, context))
+        answers = said.answers
+        _guarded(pile, f"answers of {engine.name}", lambda: engine.from_http(answers, context()))
     if request.log is not None:
-        pile.add(_log(request.log, engine))
-    context = joining.context(found, pile, looked.main, host, versions, fallback)
+        log = request.log
+        _guarded(pile, f"log {log}", lambda: _log(log, engine))
     if given is not None:
-        pile.add(engine.effective(given, context))
-        pile.add(engine.checks(given, context))
+        _guarded(pile, f"arguments of {engine.name}", lambda: engine.effective(given, context()))
+        _guarded(pile, f"arguments of {engine.name}", lambda: engine.checks(given, context()))
     if looked.main is not None:
-        context = joining.context(found, pile, looked.main, host, versions, fallback)
-        pile.add(prompts.observe(found, engine, looked.main, context, pile.values))
+        main = looked.main
+        _guarded(pile, "chat template", lambda: prompts.observe(found, engine, main, context(), pile.values))
+
+
+def _guarded(pile: Pile, what: str, read: Callable[[], Iterable[Any]]) -> None:
+    """Foreign material may be of any shape: what trips a reader is a gap of its own, and takes nothing else down."""
+    try:
+        pile.add(list(read()))
+    except LockllmError:
+        raise
+    except Exception as error:  # noqa: BLE001 - one source must not take the others down
+        reason = f"the {what} cannot be read: {type(error).__name__}: {error}"[:300]
+        pile.warnings.append(f"{reason}; please report it")
+        for group in ("serve", "sampling", "chat_template", "prompt_probes"):
+            pile.unobserved.append(Unobserved((group,), reason, "report it with the output of lockllm observe"))
 
 
 def _files(pile: Pile, looked: Files) -> None:
