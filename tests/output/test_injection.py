@@ -114,7 +114,7 @@ def texts_of(bad: str) -> list[str]:
     ]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(HOSTILE)
 @example("::error::x\n##[error]x\x1b[31m|`@name`]]><script>\u202e%0A")
 def test_text_keeps_its_lines(bad: str) -> None:
@@ -126,7 +126,7 @@ def test_text_keeps_its_lines(bad: str) -> None:
         harmless_log(text.report(planted(bad), width=width))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(HOSTILE)
 def test_a_diff_as_text_keeps_its_lines(bad: str) -> None:
     def written(each: str) -> str:
@@ -137,7 +137,7 @@ def test_a_diff_as_text_keeps_its_lines(bad: str) -> None:
     assert len(hostile.splitlines()) == len(calm.splitlines())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(HOSTILE)
 def test_a_template_diff_shows_each_line_of_the_template_as_one_line(bad: str) -> None:
     for format_ in ("text", "markdown"):
@@ -158,7 +158,7 @@ def shape(value: Any) -> Any:
     return [shape(each) for each in value] if isinstance(value, list) else type(value).__name__
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(HOSTILE)
 def test_json_keeps_its_shape(bad: str) -> None:
     def written(each: str) -> list[str]:
@@ -185,7 +185,7 @@ def test_json_gives_a_string_back_as_it_was(bad: str) -> None:
     )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(HOSTILE)
 def test_junit_keeps_its_elements(bad: str) -> None:
     def elements(each: str) -> list[tuple[str, list[str]]]:
@@ -196,7 +196,7 @@ def test_junit_keeps_its_elements(bad: str) -> None:
     assert elements(bad) == elements(CALM)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(HOSTILE)
 def test_workflow_commands_stay_as_many_as_they_are(bad: str) -> None:
     written = render_report(planted(bad), "github")
@@ -237,7 +237,7 @@ def skeleton(written: str) -> list[str]:
     return re.sub(r"(text ?)+", "text ", joined).split()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(HOSTILE)
 @example("```\n# x")
 @example("| x |\n|---|")
