@@ -36,7 +36,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     transformers: str | None = None  # the installed release
     tokenizer_mode: str | None = None
     model: str = ""  # as the command names it
-    content_format: str | None = None  # what a flag says: string or openai
+    content_format: str | None = None  # known already, from a flag or the log: string or openai
     arguments: Mapping[str, Any] = {}  # the server's default chat_template_kwargs
 
 
@@ -154,9 +154,7 @@ def _read_of(analysis: Analysis, given: Setup, source: str, by: By) -> Iterator[
     clock = ("clock",) if _reads_clock(analysis, given.engine) else ()
     chance = ("chance",) if analysis.chance else ()
     yield seen("chat_template.context", (*clock, *chance, *analysis.arguments), f"syntax of {source}", by)
-    if given.content_format:
-        yield seen("chat_template.content_format", given.content_format, "flag", by)
-    elif given.engine in {"vllm", "sglang"}:
+    if not given.content_format and given.engine in {"vllm", "sglang"}:
         yield seen("chat_template.content_format", _format_of(analysis, given.engine), f"syntax of {source}", By.RULE)
 
 

@@ -64,7 +64,7 @@ def test_a_request_may_come_from_standard_input(
 
 WRONG = [
     ("t.jinja", b"\xff", "the template is no UTF-8", "save it as UTF-8"),
-    ("t.jinja", b"{{ x( }}", "the chat template refuses this conversation: unexpected '}' (line 1 of the template)",
+    ("t.jinja", b"{{ x( }}", "the chat template refuses this conversation: unexpected '}', expected ')' (line 1 of the template)",
      "change the request or the template"),
     ("t.jinja", b"{{ raise_exception('only\n one turn') }}", "the chat template refuses this conversation: only\\n one turn",
      "change the request or the template"),
