@@ -33,6 +33,14 @@ install: .venv/stamp  ## lockllm and all that checks it, in .venv
 	.venv-vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	@touch $@
 
+.demo/stamp: pyproject.toml
+	$(PYTHON) -m venv .demo/venv
+	.demo/venv/bin/python $(INSTALL) -e ".[demo]"
+	@touch $@
+
+demo: .demo/stamp  ## the main job on a real server: lock, verify, a change, the report, the diff
+	@.demo/venv/bin/python -m examples.demo
+
 test: .venv/stamp .venv-transformers/stamp  ## every test but vLLM's, against real servers
 	$(PYTEST) -m "not vllm"
 
