@@ -31,6 +31,7 @@ def observe(
         tokenizer_mode=_text(held.get(("tokenizer", "mode"))),
         content_format=_text(held.get(("chat_template", "content_format"))),
         arguments=_arguments(held),
+        model=_model(serving),
     )
     keys = {key: str(value) for key, value in look.gguf.items() if key.startswith(_GGUF) and isinstance(value, str)}
     tokenizer = os.path.join(look.layout.root, "tokenizer.json")
@@ -38,8 +39,8 @@ def observe(
         look.read,
         look.names,
         setup,
-        gguf=keys or None,
-        gguf_tokens=_gguf_tokens(look),
+        gguf=keys if look.gguf else None,
+        gguf_tokens=dict(look.special_tokens) or None,
         tokenizer_json=tokenizer if os.path.isfile(tokenizer) else None,
         by=By.FILE,
     )
@@ -79,10 +80,9 @@ def _arguments(held: Mapping[Path, Any]) -> dict[str, Any]:
     return found
 
 
-def _gguf_tokens(look: Look) -> dict[str, str] | None:
-    named = {"bos_token": "tokenizer.ggml.bos_token", "eos_token": "tokenizer.ggml.eos_token"}
-    found = {name: look.gguf[key] for name, key in named.items() if isinstance(look.gguf.get(key), str)}
-    return found or None
+def _model(serving: Serving) -> str:
+    given = serving.plan.given if serving.plan else None
+    return given.model.text if given and given.model else ""
 
 
 def _text(value: Any) -> str | None:

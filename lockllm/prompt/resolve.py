@@ -26,6 +26,7 @@ _NEWEST = {
     "transformers": (5, 24), "vllm": (0, 33), "sglang": (0, 5), "tgi": (3, 3), "lmdeploy": (0, 18),
     "tensorrt-llm": (1, 3),
 }  # fmt: skip
+_GGUF_ONLY = {"llama.cpp", "llama-cpp-python"}
 _OLDEST = {"vllm": (0, 9)}
 _MULTIMODAL = ("vision_config", "audio_config", "vision_tower", "thinker_config")
 
@@ -77,6 +78,8 @@ def resolve(
     if engine == "sglang" and explicit is None:
         explicit = _guessed(model, (document(read, "config.json") or {}).get("model_type"))
     choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
+    if gguf is None and explicit is None and engine in _GGUF_ONLY:
+        choice = _Choice(unknown="no GGUF was read")
     candidates = (*((explicit,) if explicit else ()), *shelf.all())
     problems = (*shelf.problems, *((choice.problem,) if choice.problem else ()))
     return Resolution(
@@ -123,7 +126,7 @@ def _choose(
     if explicit is not None:
         return _Choice(explicit, explicit)
     if engine is None:
-        return tokenizer_choice(shelf, library)
+        return _llama_cpp(shelf, library, False) if shelf.gguf else tokenizer_choice(shelf, library)
     if engine in {"vllm", "sglang"} and _by_mistral(shelf, names, mode):
         found = Candidate(None, "built-in: mistral-common")
         return _Choice(found, found)
