@@ -111,6 +111,7 @@ CHECKS = (
     CheckRow("check.gpus_alike", "All GPUs of one server are alike.", "the slowest decides, and kernels differ"),
     CheckRow("check.gpus_healthy", "No GPU reports memory errors or pending repairs.", "results may be wrong"),
     CheckRow("check.server_answers", "The running server answers.", "nothing can be asked of it"),
+    CheckRow("check.replicas_agree", "All servers behind one address agree.", "answers depend on which one is met"),
     CheckRow("check.server_current", "What the server loaded still lies on disk.", "a restart changes what is served"),
 )
 _EFFECTS = {row.name: row.effect for row in CHECKS}

@@ -23,6 +23,9 @@ from lockllm.observe.serving import Serving
 
 __all__ = ["Request", "observe", "subject"]
 
+_ROUNDS = 3
+"""How often a server that is no local process is asked: replicas behind one address take turns."""
+
 
 def observe(request: Request) -> Observation:
     """Look at a host as a request says. UsageError where it names what is not there; all else is data."""
@@ -50,8 +53,7 @@ def observe(request: Request) -> Observation:
         pile.checks.append(said.check)
     if engine is not None:
         _rules(pile, request, found, engine, said, looked, host, versions)
-    if said is not None:
-        joining.silent(pile, said)
+    joining.silent(pile, found, said)
     if seen_machine is not None:
         joining.used_gpus(pile, request, found, seen_machine)
     joining.not_running(pile, found)
@@ -83,8 +85,9 @@ def _rules(
         return joining.context(found, pile, looked.main, host, versions, request.engine_version)
 
     if said is not None and said.engine is engine:
-        answers = said.answers
-        _guarded(pile, f"answers of {engine.name}", lambda: engine.from_http(answers, context()))
+        told = said
+        _guarded(pile, f"answers of {engine.name}", lambda: engine.from_http(told.answers, context()))
+        _guarded(pile, f"answers of {engine.name}", lambda: joining.replicas(told, engine, context()))
     if request.log is not None:
         log = request.log
         _guarded(pile, f"log {log}", lambda: _log(log, engine))
@@ -179,7 +182,8 @@ def _result(future: Future[Any] | None) -> Any:
 def _ask(request: Request, found: Serving) -> Said:
     assert found.address is not None
     headers = http.key_headers(request.api_key, request.headers)
-    return asking.ask(found.address, found.engine, headers, request.timeout, request.engine)
+    rounds = _ROUNDS if found.elsewhere is not None else 1
+    return asking.ask(found.address, found.engine, headers, request.timeout, likely=request.engine, rounds=rounds)
 
 
 def _libraries(found: Serving, installed: Any, hashing: bool) -> Any:

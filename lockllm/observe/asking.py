@@ -23,6 +23,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine | None = None
     answers: tuple[Answer, ...] = ()
     silences: tuple[Silence, ...] = ()
+    rounds: tuple[tuple[Answer, ...], ...] = ()  # the answers to the same questions, asked again
 
     @property
     def worst(self) -> Silence | None:
@@ -39,19 +40,36 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
             return Check(name, CheckStatus.PASS, f"{self.engine.name} answers: {count}", where)
         worst = self.worst
         if worst is not None and (not self.answers or worst.kind in ("key", "loading", "timeout")):
-            status = CheckStatus.UNKNOWN if worst.kind in ("key", "loading") else CheckStatus.FAIL
+            status = CheckStatus.FAIL if worst.kind in ("nonsense", "missing") else CheckStatus.UNKNOWN
             return Check(name, status, worst.reason, where, worst.mend)
         detail = "something answers, and it is no engine that this release knows"
         return Check(name, CheckStatus.FAIL, detail, where, "see whether host and port are right")
 
 
 def ask(
-    server: Server, engine: Engine | None, headers: Mapping[str, str], seconds: float, likely: str | None = None
+    server: Server,
+    engine: Engine | None,
+    headers: Mapping[str, str],
+    seconds: float,
+    *,
+    likely: str | None = None,
+    rounds: int = 1,
 ) -> Said:
     """Ask the probes of an engine; where none is known, those of all, and tell by the answers which one it is.
 
-    `likely` is the engine that was locked: asked before the others.
+    `likely` is the engine that was locked: asked before the others. `rounds` is how often all is asked.
     """
+    said = _once(server, engine, headers, seconds, likely)
+    if said.engine is None or rounds < 2:
+        return said
+    probes = [answer.probe for answer in said.answers]
+    more = tuple(_asked(server, probes, headers, seconds)[0] for _ in range(rounds - 1))
+    return msgspec.structs.replace(said, rounds=more)
+
+
+def _once(
+    server: Server, engine: Engine | None, headers: Mapping[str, str], seconds: float, likely: str | None
+) -> Said:
     if engine is not None:
         answers, silences = _asked(server, engine.probes, headers, seconds)
         told = bool(answers) and engine.detect(answers)

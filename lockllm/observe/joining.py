@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lockllm.checkpoint import Look
 from lockllm.engines import Context, Engine, Given
 from lockllm.facts.fact import Path, Stage
-from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved, values
-from lockllm.facts.registry import GROUPS, seen
+from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
+from lockllm.facts.registry import GROUPS, same, seen
 from lockllm.observe import gpu, gpu_facts, packages
 from lockllm.observe.asking import Said
 from lockllm.observe.gpu import Machine, Trouble
@@ -119,7 +119,8 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
     pile.warnings += plan.warnings
     if plan.given is None:
         return
-    pile.add(plan.given.env)
+    told = {reading.fact.path for reading in plan.readings}
+    pile.add(reading for reading in plan.given.env if reading.fact.path not in told)
     pile.complete.add(("serve", "args"))
     whole = serving.found is None or serving.found.process.env_whole
     if whole:
@@ -135,18 +136,42 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
             pile.readings.append(seen(("env", name), None, source, by))
 
 
-def answered(pile: Pile, said: Said, engine: Engine, context: Context) -> None:
-    """What the server said of itself."""
-    pile.add(engine.from_http(said.answers, context))
+def replicas(said: Said, engine: Engine, context: Context) -> Iterator[Reading | Check]:
+    """What the later rounds of questions say otherwise: several servers answer at one address."""
+    held = {
+        reading.fact.path: reading
+        for reading in engine.from_http(said.answers, context)
+        if isinstance(reading, Reading)
+    }
+    odd: dict[Path, Reading] = {}
+    for answers in said.rounds:
+        for item in engine.from_http(answers, context):
+            if isinstance(item, Reading):
+                first = held.get(item.fact.path)
+                if first is not None and not same(item.fact, first.value, item.value):
+                    odd.setdefault(item.fact.path, item)
+    yield from odd.values()
+    if said.rounds:
+        names = ", ".join(sorted(reading.fact.key for reading in odd.values()))
+        detail = (
+            f"answers differ from call to call: {names}" if odd else f"{len(said.rounds) + 1} rounds of answers agree"
+        )
+        status = CheckStatus.FAIL if odd else CheckStatus.PASS
+        mend = "name each replica by its own address" if odd else ""
+        yield Check("check.replicas_agree", status, detail, said.server.url, mend)
 
 
-def silent(pile: Pile, said: Said) -> None:
+def silent(pile: Pile, serving: Serving, said: Said | None) -> None:
     """Why facts that only a running server shows are not known."""
-    worst = said.worst
-    if worst is None:
-        return
-    for group in ("serve", "sampling", "chat_template", "engine", "tokenizer"):
-        pile.unobserved.append(Unobserved((group,), worst.reason, worst.mend, due=Stage.LIVE))
+    reason = mend = ""
+    if said is not None and said.worst is not None:
+        reason, mend = said.worst.reason, said.worst.mend
+    elif said is None and serving.found is not None and serving.stage is not Stage.PREFLIGHT:
+        reason = f"pid {serving.found.process.pid} listens on no port that can be asked from here"
+        mend = "wait for it with --wait SECONDS, or name its address with --server"
+    if reason:
+        for group in ("serve", "sampling", "chat_template", "engine", "tokenizer"):
+            pile.unobserved.append(Unobserved((group,), reason, mend, due=Stage.LIVE))
 
 
 def not_running(pile: Pile, serving: Serving) -> None:

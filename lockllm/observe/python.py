@@ -53,7 +53,8 @@ def of_process(process: proc.Process, sites: tuple[str, ...] = ()) -> Environmen
         return Unobserved(("packages",), process.hidden, "run lockllm as the user of the server, or as root")
     launcher = _launcher(process.argv, process.env, process.cwd, process.exe)
     if launcher is None and _config_beside(process.exe, process.root) is None and not sites:
-        return Unobserved(("packages",), f"pid {process.pid} runs {process.exe or process.title}, no Python", "")
+        nothing = f"pid {process.pid} runs no Python"
+        return Environment(source=nothing, prefix=Path("/"), python=None, search=(), distributions={})
     args = process.argv[1:] if launcher else ()
     found = of_launcher(launcher or process.exe, args, process.env, process.cwd, process.root, f"pid {process.pid}")
     mapped = [proc.inside(process.root, site) for site in sites]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def locate(request: Request) -> Serving:
     elif not request.command and request.stage is not Stage.PREFLIGHT:
         found = servers.choose(request.engine)
     if address is None and found is not None:
-        address = _address(found)
+        found, address = _listening(found, request.wait if request.stage is not Stage.PREFLIGHT else 0.0)
         if address is not None and request.wait > 0:
             http.wait(address, _READY, headers, request.wait, request.timeout)
     stage = request.stage or (Stage.ALL if found is not None or address is not None else Stage.PREFLIGHT)
@@ -221,6 +222,20 @@ def _version(environment: Environment | None, engine: str | None) -> str | None:
     if environment is None or engine is None or engine not in engines.available():
         return None
     return packages.release(environment, engines.load(engine))
+
+
+def _listening(found: Found, seconds: float) -> tuple[Found, http.Server | None]:
+    """Where a process answers; one that is still loading opens its port late."""
+    deadline = time.monotonic() + seconds
+    address = _address(found)
+    while address is None and time.monotonic() < deadline and proc.alive(found.process):
+        time.sleep(0.1)
+        try:
+            found = servers.by_pid(found.process.pid)
+        except UsageError:
+            break
+        address = _address(found)
+    return found, address
 
 
 def _address(found: Found) -> http.Server | None:
