@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Given, Model, PathGiven
-from lockllm.engines._argparse import Problem, Word
+from lockllm.engines._argparse import Parsed, Problem, Table, Word
 from lockllm.engines._values import leaves, secret_name, unresolved, without_userinfo
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
@@ -143,6 +143,16 @@ def pairs(values: Sequence[Any]) -> list[tuple[str, str]]:
         name, equals, path = str(value).partition("=")
         found.append((name, path) if equals else (str(value), str(value)))
     return found
+
+
+def exact(parsed: Parsed, table: Table) -> tuple[Problem, ...]:
+    """The problems of a parser that takes no abbreviations (click, clap): those of argparse, and every shortened name."""
+    shortened = [
+        Problem(flag=word.flag, reason="no such option; names cannot be shortened here")
+        for word in parsed.words
+        if word.known and word.flag not in table.flags
+    ]
+    return (*parsed.problems, *shortened)
 
 
 def truth(text: str) -> bool | None:

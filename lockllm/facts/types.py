@@ -101,6 +101,16 @@ def _kv_dtype(raw: object) -> str:
     return _KV_DTYPES.get(name, name)
 
 
+def _same_kv_dtype(one: str, other: str) -> bool:
+    """`fp8_e4m3`, `fp8_e4m3fn`, `Fp8e4m3fn` and `float8_e4m3fn` are one: engines and torch name it by turns."""
+
+    def plain(name: str) -> str:
+        short = name.lower().replace("_", "").replace("float8", "fp8")
+        return short.removesuffix("fn") if short.startswith("fp8") else short
+
+    return plain(one) == plain(other)
+
+
 def _list_of(item: Callable[[object], Any], what: str) -> Callable[[object], tuple[Any, ...]]:
     def parse(raw: object) -> tuple[Any, ...]:
         if not isinstance(raw, (list, tuple)) or len(raw) > 100_000:
@@ -276,7 +286,7 @@ COMMIT = ValueType(
     name="commit", parse=_commit, dump=str, same=_equal, schema={"type": "string", "pattern": "^[0-9a-f]{40}$"}
 )
 DTYPE = ValueType(name="dtype", parse=dtype_name, dump=str, same=_equal, schema={"type": "string"})
-KV_DTYPE = ValueType(name="dtype", parse=_kv_dtype, dump=str, same=_equal, schema={"type": "string"})
+KV_DTYPE = ValueType(name="dtype", parse=_kv_dtype, dump=str, same=_same_kv_dtype, schema={"type": "string"})
 VERSION = ValueType(
     name="version", parse=_text, dump=str, same=_same_version, schema={"type": "string"},
     compatible=_same_public, why_compatible="another version inside the range of [requires], without one the same public version",

@@ -1,0 +1,38 @@
+"""Text Generation Inference: launcher, router and shards; `/info`; start log; rules read at v3.3.7."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lockllm.engines import Form
+from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines.tgi.command import command, where
+from lockllm.engines.tgi.given import given
+from lockllm.engines.tgi.rules import NEWEST, checks, effective
+from lockllm.engines.tgi.shown import PROBES, detect, from_http, from_log
+
+__all__ = [
+    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest", "packages",
+    "probes", "recognise", "wants_files", "where",
+]  # fmt: skip
+
+name = "tgi"
+newest = NEWEST
+probes = PROBES
+distributions = ("text-generation-server",)
+packages = tuple(
+    """
+    torch transformers tokenizers safetensors flashinfer-python triton exllamav2 outlines kernels bitsandbytes
+    compressed-tensors nvidia-nccl-cu12 nvidia-cudnn-cu12 attention moe quantization rotary
+    """.split()
+)
+
+
+def recognise(argv: Sequence[str]) -> Form | None:
+    """The launch form that an unwrapped command line is, or None."""
+    return _recognise(argv, name)
+
+
+def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
+    """TGI names no config file."""
+    return ()
