@@ -14,6 +14,8 @@ from lockllm.observe.http import Server, Silence
 
 _TOLD = ("key", "loading", "timeout", "redirect", "nonsense", "refused", "unreachable", "error", "missing")
 """Kinds of silence, those first that say most about the whole server."""
+_NOBODY = ("refused", "unreachable", "timeout", "loading")
+"""Kinds that no other question would get past."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +73,12 @@ def _once(
     server: Server, engine: Engine | None, headers: Mapping[str, str], seconds: float, likely: str | None
 ) -> Said:
     if engine is not None:
-        answers, silences = _asked(server, engine.probes, headers, seconds)
-        told = bool(answers) and engine.detect(answers)
-        return Said(server=server, engine=engine if told else None, answers=answers, silences=silences)
-    names = sorted(engines.available(), key=lambda name: name != likely)
+        return _known(server, engine, headers, seconds)
+    names = [name for name in engines.available() if name != likely]
+    if likely in engines.available() and likely is not None:
+        said = _known(server, engines.load(likely), headers, seconds)
+        if said.engine is not None or (not said.answers and said.worst is not None and said.worst.kind in _NOBODY):
+            return said
     known = [engines.load(name) for name in names]
     probes = tuple({(probe.method, probe.path): probe for each in known for probe in _harmless(each)}.values())
     answers, silences = _asked(server, probes, headers, seconds)
@@ -84,6 +88,12 @@ def _once(
             more, quiet = _rest(server, each, answers, silences, headers, seconds)
             return Said(server=server, engine=each, answers=more, silences=quiet)
     return Said(server=server, answers=answers, silences=silences)
+
+
+def _known(server: Server, engine: Engine, headers: Mapping[str, str], seconds: float) -> Said:
+    answers, silences = _asked(server, engine.probes, headers, seconds)
+    told = bool(answers) and engine.detect(answers)
+    return Said(server=server, engine=engine if told else None, answers=answers, silences=silences)
 
 
 def _asked(
