@@ -11,6 +11,8 @@ from lockllm.engines._argparse import Option, Take, Word, parse, table
 from lockllm.engines._collect import Collect, is_path, source_of
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines._values import Kind, leaves
+from lockllm.engines._variables import is_common
+from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Fact, Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
 from lockllm.facts.registry import dump, fact, find, seen
@@ -103,6 +105,11 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
                 else "use --quantization or --dtype"
             )
             into.finding("check.flags_accepted", CheckStatus.FAIL, detail, f"transformers {version}", mend)
+    for variable in sorted(env):
+        if is_common(variable):
+            into.variable(variable, env[variable])
+        elif is_secret(variable):
+            into.secret(env[variable])
     if parsed.positionals:
         _model(parsed.positionals[0], revision, "argument MODEL", into)
     if into.model is None:
