@@ -82,7 +82,16 @@ CHECKS = (
         "check.bos_once", "Template and tokenizer add one beginning token between them.", "quality drops a little"
     ),
     CheckRow(
-        "check.template_reads_clock", "The chat template does not read the clock.", "prompts change with the date"
+        "check.template_reads_clock",
+        "The chat template does not read the clock.",
+        "prompts change with the date",
+        Policy.REPORT,
+    ),
+    CheckRow("check.template_renders", "The template in force renders a plain chat.", "every chat request fails"),
+    CheckRow(
+        "check.prompt_as_served",
+        "The server's prompts are those that its template gives today.",
+        "the server runs another template",
     ),
     CheckRow(
         "check.one_template", "One place holds the chat template, or all places agree.", "engines may pick another one"

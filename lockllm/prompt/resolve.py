@@ -127,9 +127,8 @@ def _choose(
         return _Choice(explicit, explicit)
     if engine is None:
         return _llama_cpp(shelf, library, False) if shelf.gguf else tokenizer_choice(shelf, library)
-    if engine in {"vllm", "sglang"} and _by_mistral(shelf, names, mode):
-        found = Candidate(None, "built-in: mistral-common")
-        return _Choice(found, found)
+    if engine in {"vllm", "sglang"} and (vendor := _by_mistral(shelf, names, engine, version, mode)) is not None:
+        return vendor
     rule = _RULES.get(engine)
     if rule is None:
         return _Choice(unknown=f"the rules of {engine} were not read")
@@ -156,10 +155,24 @@ def _is_certain(shelf: Shelf, engine: str, version: str | None) -> bool:
     return read or len({each.text for each in shelf.all()}) <= 1
 
 
-def _by_mistral(shelf: Shelf, names: Sequence[str], mode: str | None) -> bool:
+def _by_mistral(
+    shelf: Shelf, names: Sequence[str], engine: str, version: str | None, mode: str | None
+) -> _Choice | None:
+    """Whether mistral-common renders in place of any template: vLLM 0.33 `--tokenizer-mode`."""
+    vendor = Candidate(None, "built-in: mistral-common")
     if mode not in {None, "auto"}:
-        return mode == "mistral"
-    return "tekken.json" in names and not shelf.all() and CONFIG not in names
+        return _Choice(vendor, vendor) if mode == "mistral" else None
+    tekken = any(name == "tekken.json" or name.startswith("tokenizer.model.v") for name in names)
+    if not tekken or engine != "vllm":
+        return None
+    if not shelf.all() and CONFIG not in names:
+        return _Choice(vendor, vendor)
+    if not any(name.startswith("consolidated") and name.endswith(".safetensors") for name in names):
+        return None
+    number = release(version) if version else None
+    if number is None or number >= (0, 20):
+        return _Choice(vendor, vendor)
+    return _Choice(unknown=f"whether vllm {version} takes mistral-common here was not read: give --tokenizer-mode")
 
 
 def _has_processor(read: Read, names: Sequence[str]) -> bool:
