@@ -108,10 +108,11 @@ def edited(distribution: Distribution) -> tuple[str, ...] | None:
 
 
 def owner(path: Path, distributions: Mapping[str, Distribution]) -> Distribution | None:
-    """The NVIDIA wheel that a library file below `site-packages/nvidia/PART/lib` belongs to."""
+    """The wheel that a library file belongs to: one of NVIDIA's below `nvidia/PART/lib`, else by its folder's name."""
     parts = path.parts
+    site = next((at for at, part in enumerate(parts) if part.endswith("-packages")), None)
     if "nvidia" not in parts:
-        return None
+        return distributions.get(normal(parts[site + 1])) if site is not None and len(parts) > site + 2 else None
     part = parts[parts.index("nvidia") + 1].replace("_", "-")
     stem = path.name.partition(".so")[0].removeprefix("lib").rstrip("0123456789")
     tried = [part, {"cublaslt": "cublas", "cudart": "cuda-runtime"}.get(stem.lower(), stem.lower())]

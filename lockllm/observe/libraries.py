@@ -14,8 +14,10 @@ from lockllm.facts.registry import seen
 from lockllm.observe import distributions, proc
 from lockllm.observe.distributions import Distribution
 
-_NAMES = {"libcuda": "driver_library", "libnccl": "nccl", "libcudnn": "cudnn", "libcublas": "cublas"}
-_FILE = re.compile(r"(libcuda|libnccl|libcudnn|libcublas)(?:-[0-9a-f]+)?\.so(?:\.([\d.]+))?\Z")
+_CUDA = {"libcuda": "driver_library", "libnccl": "nccl", "libcudnn": "cudnn", "libcublas": "cublas"}
+_FILE = re.compile(
+    r"(libcuda|libnccl|libcudnn|libcublas|libllama|libggml(?:-[a-z]+)?|xllamacpp)(?:-[0-9a-f]{6,})?(?:\.abi3)?\.so(?:\.([\d.]+))?\Z"
+)
 _NCCL = re.compile(rb"NCCL version (\d+\.\d+\.\d+)")
 _WEIGHTS = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
 _BLOCK = 1 << 20
@@ -101,7 +103,8 @@ def _library(
             version = version or inner
     if version is not None:
         found.append(seen(("libraries", name, "version"), version, source, By.LIBRARY))
-        found.append(seen(("cuda", _NAMES[name]), version, source, By.LIBRARY))
+        if name in _CUDA:
+            found.append(seen(("cuda", _CUDA[name]), version, source, By.LIBRARY))
     else:
         unseen.append(Unobserved(("libraries", name, "version"), f"{file.path} does not tell its release", ""))
     return found, unseen
