@@ -149,6 +149,15 @@ def test_the_vendor_tokenizer_reads_no_template() -> None:
     assert found == Candidate(None, "built-in: mistral-common")
 
 
+def test_vllm_takes_the_vendor_tokenizer_of_a_vendor_folder() -> None:
+    vendor = {"tekken.json": "{}", "consolidated.safetensors": b"", **PLAIN}
+    assert Folder(vendor).resolve("vllm", "0.33.0").winner == Candidate(None, "built-in: mistral-common")
+    assert "was not read" in Folder(vendor).resolve("vllm", "0.11.0").unknown
+    assert text(Folder(vendor).resolve("vllm", "0.33.0", tokenizer_mode="hf").winner) == "JINJA"
+    assert text(Folder(vendor).resolve("transformers", "5.24.0").winner) == "JINJA"
+    assert Folder({"tekken.json": "{}"}).resolve("vllm", "0.11.0").winner == Candidate(None, "built-in: mistral-common")
+
+
 def test_a_version_that_was_not_read_is_not_guessed_where_it_matters() -> None:
     assert Folder(PLAIN).resolve("vllm", "0.99.0").winner is None
     assert "was not read" in Folder(PLAIN).resolve("vllm", "0.99.0").unknown
