@@ -306,8 +306,7 @@ def _serve(held: Mapping[Path, Any], batching: bool, context: Context) -> Iterat
         yield seen("serve.max_num_seqs", 1, "one request at a time without continuous batching", By.RULE)
         yield seen("serve.enable_prefix_caching", False, "no cache lives on after a request", By.RULE)
     else:
-        reason = "continuous batching fits its batch to the memory that is free"
-        yield Unobserved(fact("serve.max_num_seqs").path, reason, "set --cb-num-blocks and --cb-max-batch-tokens")
+        yield seen("serve.max_num_seqs", None, "continuous batching counts blocks, not requests", By.RULE)
         yield seen("serve.enable_prefix_caching", True, "continuous batching shares blocks", By.RULE)
 
 

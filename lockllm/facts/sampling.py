@@ -12,6 +12,7 @@ _CAUSES = (
     'checkpoint.files."generation_config.json"',
     'checkpoint.files."*.gguf"',
     "serve.generation_config",
+    "serve.continuous_batching",
     "packages.transformers",
 )
 

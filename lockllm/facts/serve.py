@@ -40,7 +40,8 @@ MAX_MODEL_LEN = _serve("max_model_len", INT, Kind.STEP, "long prompts are refuse
                        "Tokens of prompt and answer together that one request may hold.",
                        causes=("checkpoint.max_position_embeddings", "serve.max_num_seqs"))  # fmt: skip
 MAX_NUM_SEQS = _serve("max_num_seqs", COUNT, Kind.NOISE, "requests are batched with other neighbors",
-                      "Requests that are computed together at most.", numerics=True)  # fmt: skip
+                      "Requests that are computed together at most.", causes=("serve.continuous_batching",),
+                      numerics=True)  # fmt: skip
 MAX_NUM_BATCHED_TOKENS = _serve("max_num_batched_tokens", COUNT, Kind.NOISE, "prompts are cut into other chunks",
                                 "Tokens that one step computes at most.",
                                 causes=("serve.max_model_len", "serve.enable_chunked_prefill"), numerics=True)  # fmt: skip
@@ -49,7 +50,8 @@ CHUNKED_PREFILL_SIZE = _serve("chunked_prefill_size", INT, Kind.NOISE, "prompts 
 PAGE_SIZE = _serve("page_size", COUNT, Kind.NOISE, "cached prefixes end at other tokens",
                    "Tokens of one block of the KV cache.", causes=("serve.attention_backend",), numerics=True)  # fmt: skip
 ENABLE_PREFIX_CACHING = _serve("enable_prefix_caching", BOOL, Kind.NOISE, "cached prefixes were computed in other batches",
-                               "Whether KV blocks of a common prefix are kept and used again.", numerics=True)  # fmt: skip
+                               "Whether KV blocks of a common prefix are kept and used again.",
+                               causes=("serve.continuous_batching",), numerics=True)  # fmt: skip
 ENABLE_CHUNKED_PREFILL = _serve("enable_chunked_prefill", BOOL, Kind.NOISE, "prompts are cut into other chunks",
                                 "Whether long prompts are computed in pieces beside decoding.", numerics=True)  # fmt: skip
 ENFORCE_EAGER = _serve("enforce_eager", BOOL, Kind.NOISE, "other kernels run without graph capture or compilation",
