@@ -1,6 +1,7 @@
 """Quantization configs of the libraries that write them, each in its own words, read into the one canonical form.
 
-Fields: transformers 5.24 `quantization_config.py`, compressed-tensors 0.20, nvidia-modelopt 0.47, torchao 0.18, quark 0.13.
+Fields: transformers 5.24 `quantization_config.py`, compressed-tensors 0.20, nvidia-modelopt 0.47, torchao 0.18,
+quark 0.13.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def _weight_only(config: Config, bits: Any, group: Any, **fields: Any) -> Quanti
     held, sized = number(bits), size(group)
     shared = fields.pop("weight_granularity", granularity(sized))
     made: dict[str, Any] = {
-        "method": config["quant_method"], "bits": held, "weight_type": kind, "weight_granularity": shared, "group_size": sized,
+        "method": config["quant_method"], "bits": held, "weight_type": kind, "weight_granularity": shared,
+        "group_size": sized,
         "activation_bits": 16, "scheme": scheme(held, kind, shared, group_size=sized),
     }  # fmt: skip
     return Quantization(**{**made, **fields})
@@ -89,7 +91,8 @@ def _fp8(config: Config) -> Quantization:
     return Quantization(
         method=config["quant_method"], checkpoint_format=text(first(config, "fmt", "checkpoint_format")), bits=8,
         weight_type="float", weight_granularity=shared, group_size=block, symmetric=True, activation_bits=8,
-        activation_type="float", activation_dynamic=dynamic, kv_cache=kv(first(config, "kv_cache_scheme", "kv_cache_dtype")),
+        activation_type="float", activation_dynamic=dynamic,
+        kv_cache=kv(first(config, "kv_cache_scheme", "kv_cache_dtype")),
         scheme=scheme(8, "float", shared, activation_bits=8, activation_type="float", dynamic=dynamic),
         ignored=names(config.get("modules_to_not_convert"), config.get("ignored_layers")),
     )  # fmt: skip
@@ -98,7 +101,8 @@ def _fp8(config: Config) -> Quantization:
 def _fbgemm(config: Config) -> Quantization:
     return Quantization(
         method=config["quant_method"], scheme="fp8-dynamic", bits=8, weight_type="float", weight_granularity="channel",
-        activation_bits=8, activation_type="float", activation_dynamic=True, ignored=names(config.get("modules_to_not_convert")),
+        activation_bits=8, activation_type="float", activation_dynamic=True,
+        ignored=names(config.get("modules_to_not_convert")),
     )  # fmt: skip
 
 
@@ -118,7 +122,8 @@ def _bitsandbytes(config: Config) -> Quantization:
         )
     return Quantization(
         method=config["quant_method"], checkpoint_format="llm_int8", scheme="llm_int8", bits=8, weight_type="int",
-        weight_granularity="channel", activation_bits=8, activation_type="int", activation_dynamic=True, ignored=ignored,
+        weight_granularity="channel", activation_bits=8, activation_type="int", activation_dynamic=True,
+        ignored=ignored,
     )  # fmt: skip
 
 
@@ -165,7 +170,8 @@ def _auto_round(config: Config) -> Quantization:
     )
     dynamic = truth(config.get("act_dynamic")) if quantized else None
     return Quantization(
-        method=config["quant_method"], checkpoint_format=text(first(config, "packing_format", "checkpoint_format")), bits=bits,
+        method=config["quant_method"], checkpoint_format=text(first(config, "packing_format", "checkpoint_format")),
+        bits=bits,
         weight_type=kind, weight_granularity=granularity(group), group_size=group, symmetric=truth(config.get("sym")),
         activation_bits=acts if quantized else 16, activation_type=act_kind, activation_dynamic=dynamic,
         scheme=scheme(bits, kind, granularity(group), group_size=group, scales=scales, activation_bits=acts if quantized else 16,
@@ -193,7 +199,8 @@ def _quanto(config: Config) -> Quantization:
     kind, bits = split(first(config, "weights", "weights_dtype"))
     act_kind, acts = split(first(config, "activations", "activations_dtype"))
     return Quantization(
-        method=config["quant_method"], bits=bits, weight_type=kind, weight_granularity="channel", activation_bits=acts or 16,
+        method=config["quant_method"], bits=bits, weight_type=kind, weight_granularity="channel",
+        activation_bits=acts or 16,
         activation_type=act_kind, activation_dynamic=False if acts else None,
         scheme=scheme(bits, kind, "channel", activation_bits=acts or 16, activation_type=act_kind, dynamic=False),
         ignored=names(config.get("modules_to_not_convert")),
@@ -234,7 +241,8 @@ def _fp_quant(config: Config) -> Quantization:
     group = 32 if word.startswith("mx") else 16
     return Quantization(
         method=config["quant_method"], checkpoint_format=word, scheme=word, bits=4, weight_type="float",
-        weight_granularity="group" if group == 32 else "tensor_group", group_size=group, symmetric=True, activation_bits=4,
+        weight_granularity="group" if group == 32 else "tensor_group", group_size=group, symmetric=True,
+        activation_bits=4,
         activation_type="float", activation_dynamic=True, ignored=names(config.get("modules_to_not_convert")),
     )  # fmt: skip
 
@@ -244,7 +252,8 @@ def _mistral(config: Config) -> Quantization:
     dynamic = str(config.get("qscheme_act")).upper() not in {"TENSOR", "STATIC"}
     return Quantization(
         method="fp8", checkpoint_format=text(config.get("qformat_weight")), bits=8, weight_type="float",
-        weight_granularity="tensor", symmetric=True, activation_bits=8, activation_type="float", activation_dynamic=dynamic,
+        weight_granularity="tensor", symmetric=True, activation_bits=8, activation_type="float",
+        activation_dynamic=dynamic,
         scheme="fp8-dynamic" if dynamic else "fp8-static",
     )  # fmt: skip
 
@@ -262,7 +271,8 @@ def _other(config: Config) -> Quantization:
     if "qformat_weight" in config:
         return _mistral(config)
     return Quantization(
-        method=method, checkpoint_format=text(first(config, "checkpoint_format", "format")), bits=bits, group_size=group,
+        method=method, checkpoint_format=text(first(config, "checkpoint_format", "format")), bits=bits,
+        group_size=group,
         weight_granularity=granularity(group), symmetric=truth(config.get("sym")), ignored=names(ignored),
         weight_type="int" if bits else None, activation_bits=16 if bits else None,
         scheme=scheme(bits, "int", granularity(group), group_size=group) if bits else None,
@@ -272,7 +282,8 @@ def _other(config: Config) -> Quantization:
 DIALECTS: dict[str, Dialect] = {
     "gptq": _gptq, "gptq-marlin": _gptq, "awq": _awq, "awq-marlin": _awq, "fp8": _fp8, "fbgemm-fp8": _fbgemm,
     "compressed-tensors": compressed_tensors, "bitsandbytes": _bitsandbytes, "mxfp4": _mxfp4, "modelopt": modelopt,
-    "modelopt-fp4": modelopt, "modelopt-mixed": modelopt, "quark": quark, "torchao": torchao, "hqq": _hqq, "aqlm": _aqlm,
+    "modelopt-fp4": modelopt, "modelopt-mixed": modelopt, "quark": quark, "torchao": torchao, "hqq": _hqq,
+    "aqlm": _aqlm,
     "auto-round": _auto_round, "autoround": _auto_round, "exl2": _exl, "exl3": _exl, "quanto": _quanto, "eetq": _eetq,
     "vptq": _vptq, "higgs": _higgs, "bitnet": _bitnet, "fp-quant": _fp_quant, "sinq": _hqq, "marlin": _gptq,
 }  # fmt: skip

@@ -140,7 +140,8 @@ def _local_dir(root: str) -> Place:
     commit = next(iter(several)) if len(several) == 1 else None
     tree, sizes = _tree(os.path.join(base, "trees", commit + ".json")) if commit else ({}, {})
     return Place(
-        kind="local_dir", commit=commit, source=".cache/huggingface", commits=commits, claims={**claims, **tree}, sizes=sizes,
+        kind="local_dir", commit=commit, source=".cache/huggingface", commits=commits, claims={**claims, **tree},
+        sizes=sizes,
         incomplete=tuple(sorted(incomplete)),
     )  # fmt: skip
 

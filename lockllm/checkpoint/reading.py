@@ -97,8 +97,8 @@ def digest(
 def readings(files: list[SeenFile]) -> Iterator[Reading]:
     """Readings of each file, and of its BLAKE3 digest where there is one."""
     for file in files:
-        if file.sha256 is not None:
-            value = {"size": file.size, "sha256": file.sha256}
+        if file.evidence:
+            value = {"size": file.size, **({"sha256": file.sha256} if file.sha256 is not None else {})}
             yield seen(("checkpoint", "files", file.path), value, file.source, By.FILE, file.evidence)
         if file.blake3 is not None:
             yield seen(("checkpoint", "blake3", file.path), file.blake3, file.source, By.FILE, file.evidence)
@@ -141,7 +141,7 @@ def _file(task: Task, name: str, made: hashing.Digest | None, earlier: digests.K
     claim = task.claims.get(name)
     if claim is not None and claim.sha256 is not None and task.hashing == "quick":
         return SeenFile(**{**common, "source": claim.source}, size=entry.size, sha256=claim.sha256, evidence="claimed")
-    return SeenFile(**common, size=entry.size)
+    return SeenFile(**common, size=entry.size, evidence="claimed" if task.hashing == "quick" else "")
 
 
 def _judge_claims(

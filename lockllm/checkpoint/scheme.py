@@ -29,7 +29,8 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def scheme(
-    bits: float | None, weight_type: str | None, granularity: str | None, *, group_size: Any = None, scales: str | None = None,
+    bits: float | None, weight_type: str | None, granularity: str | None, *, group_size: Any = None,
+    scales: str | None = None,
     activation_bits: float | None = 16, activation_type: str | None = None, dynamic: bool | str | None = None,
 ) -> str | None:  # fmt: skip
     """Bits of weights and activations in one word: `w4a16`, `fp8-dynamic`, `nvfp4`. `scales`: `e8m0` where the file says so."""

@@ -19,11 +19,13 @@ PROJECTOR, ENGINE, OTHER = "projector", "engine", "other"
 _NAMED = {
     "config.json": CONFIG, "params.json": CONFIG, "configuration.json": OTHER, "generation_config.json": SAMPLING,
     "hf_quant_config.json": QUANTIZATION, "quantize_config.json": QUANTIZATION, "quant_config.json": QUANTIZATION,
-    "quantization_config.json": QUANTIZATION, "tokenizer.json": TOKENIZER, "tokenizer.model": TOKENIZER, "tekken.json": TOKENIZER,
+    "quantization_config.json": QUANTIZATION, "tokenizer.json": TOKENIZER, "tokenizer.model": TOKENIZER,
+    "tekken.json": TOKENIZER,
     "vocab.json": TOKENIZER, "vocab.txt": TOKENIZER, "merges.txt": TOKENIZER, "tokenizer_config.json": TOKENIZER,
     "special_tokens_map.json": TOKENIZER, "added_tokens.json": TOKENIZER, "spiece.model": TOKENIZER,
     "sentencepiece.bpe.model": TOKENIZER, "chat_template.jinja": TEMPLATE, "chat_template.json": TEMPLATE,
-    "preprocessor_config.json": PROCESSOR, "processor_config.json": PROCESSOR, "video_preprocessor_config.json": PROCESSOR,
+    "preprocessor_config.json": PROCESSOR, "processor_config.json": PROCESSOR,
+    "video_preprocessor_config.json": PROCESSOR,
     "adapter_config.json": ADAPTER,
 }  # fmt: skip
 _PATTERNS = (
@@ -33,16 +35,20 @@ _PATTERNS = (
 )  # fmt: skip
 _WEIGHT = re.compile(r".*\.(safetensors|bin|pt|pth|gguf)\Z")
 _TRAINING = (
-    "training_args.bin", "optimizer*", "scheduler*.pt", "scheduler*.bin", "scaler.pt", "rng_state*.pth", "trainer_state.json",
+    "training_args.bin", "optimizer*", "scheduler*.pt", "scheduler*.bin", "scaler.pt", "rng_state*.pth",
+    "trainer_state.json",
     "*.distcp",
 )  # fmt: skip
 _TRAINING_FOLDERS = ("runs", "eval*", "logs", "checkpoint-*", "global_step*", "wandb")
 _PROSE = (
-    "readme*", "license*", "licence*", "notice*", "use_policy*", "changelog*", "citation*", "*.md", "*.rst", "*.pdf", "*.png",
-    "*.jpg", "*.jpeg", "*.gif", "*.svg", "*.webp", "*.bmp", "*.ico", "*.mp4", "*.mov", "*.webm", "*.mp3", "*.wav", "*.ipynb",
+    "readme*", "license*", "licence*", "notice*", "use_policy*", "changelog*", "citation*", "*.md", "*.rst", "*.pdf",
+    "*.png",
+    "*.jpg", "*.jpeg", "*.gif", "*.svg", "*.webp", "*.bmp", "*.ico", "*.mp4", "*.mov", "*.webm", "*.mp3", "*.wav",
+    "*.ipynb",
 )  # fmt: skip
 _OTHER_RUNTIMES = (
-    "*.onnx", "*.onnx_data", "tf_model*.h5", "*.h5", "*.msgpack", "*.ot", "*.mlmodel", "*.tflite", "*.ckpt", "*.nemo", "*.ckpt.*",
+    "*.onnx", "*.onnx_data", "tf_model*.h5", "*.h5", "*.msgpack", "*.ot", "*.mlmodel", "*.tflite", "*.ckpt", "*.nemo",
+    "*.ckpt.*",
 )  # fmt: skip
 _OTHER_FOLDERS = ("onnx", "openvino", "coreml", "*.mlpackage", "original", "flax", "tf", "metal", "gguf")
 _LEFTOVERS = ("*.incomplete", "*.part", "*.partial", "*.aria2", "*.crdownload", "*.downloading")

@@ -21,8 +21,10 @@ from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved
 from lockllm.facts.registry import seen
 
 _TEXTS = frozenset({
-    "config.json", "params.json", "generation_config.json", "hf_quant_config.json", "quantize_config.json", "quant_config.json",
-    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json", "processor_config.json",
+    "config.json", "params.json", "generation_config.json", "hf_quant_config.json", "quantize_config.json",
+    "quant_config.json",
+    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json",
+    "processor_config.json",
     "preprocessor_config.json", "video_preprocessor_config.json", "adapter_config.json", "added_tokens.json",
 })  # fmt: skip
 _TEXT_LIMIT = 16 * 2**20
@@ -70,7 +72,8 @@ class _Documents(msgspec.Struct, kw_only=True):
 
 def look(
     path: str, *, engine: str | None = None, engine_version: str | None = None, include: Sequence[str] = (),
-    exclude: Sequence[str] = (), hashing: Hashing = "full", cache: Cache = "off", blake3: bool = False, weights: str | None = None,
+    exclude: Sequence[str] = (), hashing: Hashing = "full", cache: Cache = "off", blake3: bool = False,
+    weights: str | None = None,
     revision: str | None = None, progress: Progress | None = None, transformers_major: int = 5,
 ) -> Look:  # fmt: skip
     """All that the files at a path say: a directory, an HF cache snapshot or repository folder, or a GGUF file.
@@ -92,7 +95,8 @@ def look(
     said = _said(found, selection, documents, findings, transformers_major)
     claims = reading.claims(files, found.place)
     task = reading.Task(
-        root=found.layout.root, given=found.layout.given, files=files, roles=selection.kept, claims=claims, hashing=hashing,
+        root=found.layout.root, given=found.layout.given, files=files, roles=selection.kept, claims=claims,
+        hashing=hashing,
         cache=cache, blake3=blake3,
     )  # fmt: skip
     held, failed, why_not_kept = reading.digest(task, progress, findings)
@@ -102,7 +106,6 @@ def look(
     whole: Reading | None = None
     if hashing != "none":
         readings += reading.readings(held)
-        unobserved += _undigested(held)
         if not unobserved or not any(each.path[:2] == ("checkpoint", "files") for each in unobserved):
             whole = reading.content(held, ("checkpoint", "content_sha256"), "sha256 over all files")
         tokens = [file for file in held if file.role == TOKENIZER]
@@ -283,10 +286,3 @@ def _place(found: Found, selection: Selection) -> Iterator[Reading]:
         yield seen("checkpoint.revision", layout.revision, "refs/ of the cache", By.FILE)
     if layout.commit is not None:
         yield seen("checkpoint.commit", layout.commit, layout.source, By.FILE)
-
-
-def _undigested(files: list[SeenFile]) -> Iterator[Unobserved]:
-    for file in files:
-        if file.sha256 is None:
-            reason = f"not hashed; {file.size:,} bytes long"
-            yield Unobserved(("checkpoint", "files", file.path), reason, "run without --quick")

@@ -41,9 +41,8 @@ def checkpoint(
             hashing="quick" if quick else "full", cache="auto" if cached else "off",
         )  # fmt: skip
     tokenizer = os.path.join(looked.layout.root, "tokenizer.json")
-    server = engine or ("llama.cpp" if looked.format == "gguf" else None)
     prompt = readings.observe(
-        looked.read, looked.names, readings.Setup(engine=server, version=version), gguf=looked.gguf or None,
+        looked.read, looked.names, readings.Setup(engine=engine, version=version), gguf=looked.gguf or None,
         gguf_tokens=dict(looked.special_tokens) or None, tokenizer_json=tokenizer if os.path.isfile(tokenizer) else None,
     )  # fmt: skip
     return Seen(

@@ -225,7 +225,10 @@ def _value(path: Path, raw: Any, name: str, warnings: list[str], problem: Any) -
         if not safe_name(path[-1]):
             problem(path, f"{path[-1]!r} is no name inside a checkpoint", "remove the line, or run `lockllm lock`")
         try:
-            return row.type.parse(raw)
+            value = row.type.parse(raw)
+            if "sha256" not in value:
+                raise ValueError('{ size = BYTES, sha256 = "…" }')
+            return value
         except ValueError as error:
             problem(path, f"{row.key} must be {error}", "run `lockllm lock`")
             return Raw(raw)

@@ -202,21 +202,20 @@ def _same_gpu(one: Any, other: Any) -> bool:
 
 
 def _file(raw: object) -> dict[str, Any]:
-    if not isinstance(raw, dict) or set(raw) - {"size", "sha256"} or "sha256" not in raw:
+    if not isinstance(raw, dict) or not raw or set(raw) - {"size", "sha256"}:
         raise ValueError('{ size = BYTES, sha256 = "…" }')
+    size = {"size": _count(raw["size"])} if "size" in raw else {}
+    if "sha256" not in raw:  # a quick look may know no more; a lock holds the digest
+        return size
     sha256 = raw["sha256"]
     if not isinstance(sha256, str) or not sha256:
         raise ValueError('{ size = BYTES, sha256 = "…" }')
-    return {
-        **({"size": _count(raw["size"])} if "size" in raw else {}),
-        "sha256": sha256.removeprefix("sha256:").lower(),
-    }
+    return {**size, "sha256": sha256.removeprefix("sha256:").lower()}
 
 
 def _same_file(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return bool(
-        one["sha256"] == other["sha256"] and one.get("size", other.get("size")) == other.get("size", one.get("size"))
-    )
+    held = one.keys() & other.keys()
+    return bool(held) and all(one[name] == other[name] for name in held)
 
 
 def _any(raw: object) -> Any:
@@ -319,7 +318,7 @@ COUNTS = ValueType(
 FILE = ValueType(
     name="file", parse=_file, dump=dict, same=_same_file,
     schema={
-        "type": "object", "required": ["sha256"], "additionalProperties": False,
+        "type": "object", "minProperties": 1, "additionalProperties": False,
         "properties": {"size": {"type": "integer", "minimum": 0}, "sha256": {"type": "string"}},
     },
 )  # fmt: skip
