@@ -1,52 +1,75 @@
-"""From the options of `verify` and `observe` to one look at the host."""
+"""From the options of `verify`, `observe` and `exec` to one look at the host."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from lockllm.cli import _options
 from lockllm.documents.lock import Lock
 from lockllm.facts.observation import Observation
 
-
-def observe(
-    lock: Lock | None, stage: str | None, sources: dict[str, Any], *, skip: Sequence[str] = (), only: Sequence[str] = (),
-    command: tuple[str, ...] = (), lock_file: str = "",
-) -> tuple[Observation, str]:  # fmt: skip
-    """The observation, and how what was looked at is called."""
-    from lockllm import observe as room
-    from lockllm.cli._progress import hashing
+if TYPE_CHECKING:
     from lockllm.observe.request import Request
 
-    with hashing(enabled=not sources.get("quick")) as progress:
-        request = Request(
-            stage=_options.stage(stage),
-            server=sources.get("server"),
-            pid=sources.get("pid"),
-            python=_interpreter(sources.get("python")),
-            checkpoint=sources.get("checkpoint"),
-            path=_spec_path(lock, lock_file),
-            log=sources.get("log"),
-            gpu=sources.get("gpu") or "auto",
-            api_key=_options.api_key(sources.get("api_key_env"), os.environ),
-            headers=tuple(sources.get("headers") or ()),
-            wait=sources.get("wait") or 0.0,
-            timeout=sources.get("timeout") or 10.0,
-            quick=bool(sources.get("quick")),
-            rehash=bool(sources.get("rehash")),
-            deep=bool(sources.get("deep")),
-            cache="any" if sources.get("cached") else "auto",
-            command=command,
-            environ=dict(os.environ),
-            cwd=os.getcwd(),
-            progress=progress,
-        )
-        request = request.of_lock(lock) if lock is not None else request
-        seen = room.observe(request)
-    return seen, room.subject(request, seen)
+
+def observe(
+    lock: Lock | None,
+    stage: str | None,
+    sources: Mapping[str, Any],
+    *,
+    command: tuple[str, ...] = (),
+    lock_file: str = "",
+    cache: str = "auto",
+) -> tuple[Observation, str]:
+    """The observation, and how what was looked at is called. `lock_file`: the spec beside it may name the checkpoint."""
+    from lockllm import observe as room
+    from lockllm.cli._progress import hashing
+
+    with hashing(enabled=not sources.get("quick") and not sources.get("silent")) as progress:
+        asked = request(lock, lock_file, stage, sources, command=command, cache=cache, progress=progress)
+        seen = room.observe(asked)
+    return seen, room.subject(asked, seen)
+
+
+def request(
+    lock: Lock | None,
+    lock_file: str,
+    stage: str | None,
+    sources: Mapping[str, Any],
+    *,
+    command: tuple[str, ...] = (),
+    cache: str = "auto",
+    progress: Any = None,
+) -> Request:
+    """What the options ask for."""
+    from lockllm.observe.request import Request
+
+    asked = Request(
+        stage=_options.stage(stage),
+        server=sources.get("server"),
+        pid=sources.get("pid"),
+        python=_interpreter(sources.get("python")),
+        checkpoint=sources.get("checkpoint"),
+        path=_spec_path(lock, lock_file),
+        log=sources.get("log"),
+        gpu=sources.get("gpu") or "auto",
+        api_key=_options.api_key(sources.get("api_key_env"), os.environ),
+        headers=tuple(sources.get("headers") or ()),
+        wait=sources.get("wait") or 0.0,
+        timeout=sources.get("timeout") or 10.0,
+        quick=bool(sources.get("quick")),
+        rehash=bool(sources.get("rehash")),
+        deep=bool(sources.get("deep")),
+        cache="any" if sources.get("cached") else cache,
+        command=command,
+        environ=dict(os.environ),
+        cwd=os.getcwd(),
+        progress=progress,
+    )
+    return asked.of_lock(lock) if lock is not None else asked
 
 
 def _spec_path(lock: Lock | None, lock_file: str) -> str | None:

@@ -57,6 +57,26 @@ look = _stack(
 """How text looks."""
 
 
+COMMAND = "lockllm.command"
+"""Where `AfterDashes` keeps the words after `--`."""
+
+
+class AfterDashes(click.Command):
+    """A command that keeps all after the first `--` apart, as it stands: in `ctx.meta[COMMAND]`, where `--` is there."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, up to `--`."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[COMMAND] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """`[OPTIONS] [PATH | -- CMD...]`."""
+        return ["[OPTIONS]", "[PATH | -- CMD...]"]
+
+
 def text_options(color: str, full: bool, quiet: bool, verbose: bool) -> dict[str, Any]:
     """Options of the text output: colored on a terminal unless NO_COLOR is set; as wide as the terminal, at most 100."""
     import shutil

@@ -11,27 +11,9 @@ import click
 from lockllm.cli import _inspecting, _options
 from lockllm.errors import UsageError
 
-_COMMAND = "lockllm.command"
-
-
-class _AfterDashes(click.Command):
-    """A command that keeps all after the first `--` apart, as it stands."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, up to `--`."""
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_COMMAND] = tuple(args[at + 1 :])
-            args = args[:at]
-        return super().parse_args(ctx, args)
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """`[OPTIONS] [PATH | -- CMD...]`."""
-        return ["[OPTIONS]", "[PATH | -- CMD...]"]
-
 
 @click.command(
-    cls=_AfterDashes, short_help="Print the facts and findings of a checkpoint, a command line or a start log."
+    cls=_options.AfterDashes, short_help="Print the facts and findings of a checkpoint, a command line or a start log."
 )
 @click.argument("path", required=False)
 @click.option("--log", metavar="FILE", help="A server's start log; `-` is standard input. Needs --engine.")
@@ -55,7 +37,7 @@ def command(
     PATH is a checkpoint: a directory, a snapshot of the Hub's cache, an adapter, or a .gguf file. After `--` stands a
     command line that would start a server. With --log it is the start log of one.
     """
-    argv: Sequence[str] | None = ctx.meta.get(_COMMAND)
+    argv: Sequence[str] | None = ctx.meta.get(_options.COMMAND)
     if sum(each is not None for each in (path, log, argv)) != 1:
         mend = "lockllm inspect PATH, lockllm inspect -- CMD, or lockllm inspect --log FILE --engine NAME"
         raise UsageError("inspect needs one thing to look at", where="the command line", mend=mend)

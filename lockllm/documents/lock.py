@@ -178,10 +178,12 @@ def read_waivers(raw: Any, problem: Any) -> tuple[Waiver, ...]:
             problem(("waive",), f"the waiver of {fact} names no value", "write found = the value that is accepted")
         elif not isinstance(table.get("reason"), str) or not table["reason"].strip():
             problem(("waive",), f"the waiver of {fact} gives no reason", 'write reason = "why it is accepted"')
-        elif (until := _day(table.get("until"))) is False:
+        elif "until" in table and _day(table["until"]) is None:
             problem(("waive",), f"until of the waiver of {fact} is no date", "write until = 2027-03-31")
         else:
-            waivers.append(Waiver(fact=fact, found=table["found"], reason=table["reason"], until=until or None))
+            waivers.append(
+                Waiver(fact=fact, found=table["found"], reason=table["reason"], until=_day(table.get("until")))
+            )
     return tuple(waivers)
 
 
@@ -285,13 +287,10 @@ def _reasons(table: str, raw: Any, problem: Any) -> dict[Path, str]:
     return found
 
 
-def _day(raw: Any) -> str | bool | None:
-    if raw is None:
-        return None
+def _day(raw: Any) -> str | None:
     text = raw.isoformat()[:10] if hasattr(raw, "isoformat") else raw
-    return (
-        text if isinstance(text, str) and re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", text) else False
-    )
+    is_day = isinstance(text, str) and re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", text)
+    return str(text) if is_day else None
 
 
 def _all(problems: list[LockError]) -> LockError:
@@ -313,7 +312,8 @@ def _vias(text: str) -> dict[Path, str]:
                 table = ()
         elif "  # via " in line and (match := _VIA.match(line)):
             try:
-                found[(*table, *keys.parse(match.group(1)))] = match.group(2)
+                path = (*table, *keys.parse(match.group(1)))
+                found[path] = match.group(2)
             except ValueError:
                 continue
     return found

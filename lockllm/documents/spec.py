@@ -36,6 +36,11 @@ _BUILD = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?\Z")
+POSITIVE: frozenset[Path] = frozenset(
+    {("serve", f"{size}_parallel_size") for size in ("tensor", "pipeline", "data", "expert")}
+    | {("serve", "max_num_seqs")}
+)
+"""Counts of which none makes no server."""
 Problem = Callable[[Path, str, str], None]
 
 
@@ -202,24 +207,15 @@ class _Facts:
         self._problem(path, f"there is no fact {row.key}", mend)
 
     def _possible(self, path: Path, row: Fact[Any], value: Any) -> None:
-        bounds = {
+        ranges: dict[Path, tuple[int, int]] = {
             ("sampling", "temperature"): (0, 100), ("sampling", "top_p"): (0, 1), ("sampling", "min_p"): (0, 1),
             ("sampling", "top_k"): (-1, 10**9), ("serve", "gpu_memory_share"): (0, 1), ("serve", "max_model_len"): (1, 10**10),
-        }.get(path)  # fmt: skip
-        if path in registry_positive() and value < 1:
-            bounds = (1, 10**9)
+        }  # fmt: skip
+        bounds = (1, 10**9) if path in POSITIVE else ranges.get(path)
         if bounds is not None and not bounds[0] <= value <= bounds[1]:
             self._problem(
                 path, f"{row.key} is {value}, which cannot be", f"write a number from {bounds[0]} to {bounds[1]:,}"
             )
-
-
-def registry_positive() -> frozenset[Path]:
-    """Counts of which none makes no server."""
-    sizes = ("tensor", "pipeline", "data", "expert")
-    return frozenset(
-        {*(("serve", f"{size}_parallel_size") for size in sizes), ("serve", "max_num_seqs"), ("host", "gpu_count")}
-    )
 
 
 def _checkpoint(table: Mapping[str, Any], problem: Problem) -> dict[str, Any]:

@@ -48,7 +48,8 @@ def decode(data: bytes, name: str, error: type[LockllmError]) -> str:
 def load(text: str, name: str, error: type[LockllmError]) -> dict[str, Any]:
     """The data of a TOML text. Raises `error` with the line where it is none (duplicate keys are found here)."""
     try:
-        return tomllib.loads(text)
+        data: dict[str, Any] = tomllib.loads(text)
+        return data
     except tomllib.TOMLDecodeError as cause:
         message = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)", "", str(cause))
         found = re.search(r"at line (\d+)", str(cause))
