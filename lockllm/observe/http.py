@@ -21,7 +21,7 @@ _MOST_BODY = 16 << 20
 _MOST_TEXT = 4 << 20
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 3
-_MOST_THREADS = 16
+_MOST_THREADS = 6  # cpp-httplib and others let five connections wait
 
 
 class Server(msgspec.Struct, frozen=True):
