@@ -91,13 +91,12 @@ def _engine(environment: Environment, engine: Engine, deep: bool) -> list[Readin
     version = release(environment, engine)
     if version is not None:
         found.append(seen("engine.version", version, one.source, By.PACKAGE))
-    build = _build(environment, one)
-    if build and not hasattr(engine, "version_of"):
-        found.append(seen("engine.build", build, one.source, By.PACKAGE))
+    if not hasattr(engine, "version_of"):
+        found.append(seen("engine.build", _build(one), one.source, By.PACKAGE))
     return found
 
 
-def _build(environment: Environment, one: Distribution) -> str | None:
+def _build(one: Distribution) -> str | None:
     """The build below the version: the local label, or how a patched install came to be."""
     local = one.version.partition("+")[2]
     return ", ".join(part for part in (local, one.how) if part) or None

@@ -178,6 +178,8 @@ def _understand(request: Request, serving: Serving) -> Serving:
     name = name or (read.form.engine if read and read.form else None)
     if name is None and serving.address is None:
         name = request.engine
+    if name is None and request.python is not None and held is not None:
+        name = _installed(held)
     engine = engines.load(name) if name in engines.available() and name is not None else None
     if serving.found is None and not request.command and request.python is None and serving.elsewhere is None:
         chosen = _nearby(engine)
@@ -203,6 +205,12 @@ def _environment(request: Request, serving: Serving) -> Environment | Unobserved
         mend = "name the interpreter of the serving environment with --python"
         return Unobserved(("packages",), "the command names no Python program of this host", mend)
     return None
+
+
+def _installed(environment: Environment) -> str | None:
+    """The engine of an environment: transformers is in that of every other, so it counts last."""
+    names = sorted(engines.available(), key=lambda name: name == "transformers")
+    return next((name for name in names if environment.of_any(engines.load(name).distributions)), None)
 
 
 def _nearby(engine: Engine | None) -> Environment | Unobserved:
