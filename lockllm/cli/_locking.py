@@ -159,16 +159,16 @@ def change_text(outcome: Outcome, format_: str, options: dict[str, Any]) -> str:
 def summary(outcome: Outcome, *, dry_run: bool) -> str:
     """One line on what was done, then what is unpinned and why."""
     lock, path = outcome.filled.lock, readable(outcome.target.path)
-    moved = len(change(outcome).changes)
+    moved, pinned = len(change(outcome).changes), len(lock.values) + len(lock.absent)
     if dry_run:
         word = "would not change" if outcome.old is not None and not moved else "would change"
         lines = [f"{path} {word}; nothing was written"]
     elif outcome.old is None:
-        lines = [f"wrote {path}: {len(lock.values)} facts pinned"]
+        lines = [f"wrote {path}: {pinned} facts pinned"]
     elif not moved:
-        lines = [f"{path} is up to date: {len(lock.values)} facts pinned"]
+        lines = [f"{path} is up to date: {pinned} facts pinned"]
     else:
-        lines = [f"wrote {path}: {moved} {'fact' if moved == 1 else 'facts'} changed, {len(lock.values)} pinned"]
+        lines = [f"wrote {path}: {moved} {'fact' if moved == 1 else 'facts'} changed, {pinned} pinned"]
     for warning in (*lock.warnings, *outcome.filled.warnings):
         lines.append(f"  warning  {readable(warning)}")
     if lock.unpinned:

@@ -53,7 +53,7 @@ def request(
         pid=sources.get("pid"),
         python=_interpreter(sources.get("python")),
         checkpoint=sources.get("checkpoint"),
-        path=_spec_path(lock, lock_file),
+        path=spec_path(lock, lock_file),
         log=sources.get("log"),
         gpu=sources.get("gpu") or "auto",
         api_key=_options.api_key(sources.get("api_key_env"), os.environ),
@@ -72,7 +72,7 @@ def request(
     return asked.of_lock(lock) if lock is not None else asked
 
 
-def _spec_path(lock: Lock | None, lock_file: str) -> str | None:
+def spec_path(lock: Lock | None, lock_file: str) -> str | None:
     """The checkpoint's path as the spec beside the lock names it; None: there is no such spec, or it names none."""
     if lock is None or lock_file in ("", "-"):
         return None

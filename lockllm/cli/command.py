@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from lockllm import engines
 from lockllm.cli import _files
+from lockllm.cli._observing import spec_path
 from lockllm.errors import LockError
 from lockllm.facts.observation import Raw
 from lockllm.launch import manifests
@@ -36,5 +39,8 @@ def command(lock: str, kind: str) -> None:
         packages={path[1]: str(value) for path, value in values.items() if path[0] == "packages"},
     )
     spelled = {path: value for path, value in values.items() if held.via.get(path) not in ("rule", "default")}
+    path = spec_path(held, lock)
+    if path is not None and ("checkpoint", "repo") not in spelled:
+        spelled[("checkpoint", "path")] = os.path.relpath(path)
     built = engines.load(name).command(spelled, context)
     click.echo(manifests.write(built, held, kind), nl=False)
