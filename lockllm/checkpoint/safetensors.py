@@ -15,6 +15,7 @@ LONGEST = 100_000_000
 """The format's own limit of a header (safetensors 0.8)."""
 _READ = 25_000_000  # what is read here: a header of 200,000 tensors
 _VALUES = 3_000_000
+_TENSORS = 200_000
 _BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
     "I16": 16,
@@ -99,7 +100,7 @@ def _exactly(descriptor: int, length: int) -> bytes:
 def _header(raw: bytes, size: int) -> Header:
     if not raw.startswith(b"{"):
         raise Malformed("has a header that is no JSON object")
-    if sum(map(raw.count, (b",", b"[", b"{", b":"))) > _VALUES:
+    if sum(map(raw.count, (b",", b"[", b"{", b":"))) > _VALUES or raw.count(b"{") > _TENSORS:
         raise Malformed("has a header of too many values")
     try:
         tensors = _tensors(raw)
