@@ -221,6 +221,9 @@ def _enough(machine: Machine, choice: Choice, used: int | None, source: str) -> 
     if used is None:
         return None
     there = len(choice.gpus)
+    if used > 1 and any(gpu.part is not None for gpu in choice.gpus[:used]):
+        detail = f"{used} GPUs are used ({source}), and a CUDA process uses one MIG slice"
+        return Check("check.gpus_enough", CheckStatus.FAIL, detail, machine.source, "give the server whole GPUs")
     detail = f"{there} GPUs are visible, {used} are used ({source})"
     status = CheckStatus.PASS if there >= used else CheckStatus.FAIL
     mend = "" if there >= used else "give the server more GPUs, or see CUDA_VISIBLE_DEVICES"

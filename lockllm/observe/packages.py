@@ -84,14 +84,17 @@ def _patched(environment: Environment, one: Distribution, deep: bool) -> Distrib
 
 def _engine(environment: Environment, engine: Engine, deep: bool) -> list[Reading]:
     one = environment.of_any(engine.distributions)
+    translated = hasattr(engine, "version_of")
     if one is None:
-        return []
+        gone = environment.whole and environment.search and not translated
+        source = f"no distribution of {engine.name} ({environment.source})"
+        return [seen("engine.version", None, source, By.PACKAGE)] if gone else []
     one = _patched(environment, one, deep)
-    found: list[Reading] = []
+    found: list[Reading] = [seen("engine.name", engine.name, one.source, By.PACKAGE)]
     version = release(environment, engine)
     if version is not None:
         found.append(seen("engine.version", version, one.source, By.PACKAGE))
-    if not hasattr(engine, "version_of"):
+    if not translated:
         found.append(seen("engine.build", _build(one), one.source, By.PACKAGE))
     return found
 

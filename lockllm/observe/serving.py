@@ -71,6 +71,10 @@ def locate(request: Request) -> Serving:
         found, elsewhere = (local, None) if isinstance(local, Found) else (None, local)
     elif not request.command and request.stage is not Stage.PREFLIGHT:
         found = servers.choose(request.engine)
+        deadline = time.monotonic() + request.wait
+        while found is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+            found = servers.choose(request.engine)
     if address is None and found is not None:
         found, address = _listening(found, request.wait if request.stage is not Stage.PREFLIGHT else 0.0)
         if address is not None and request.wait > 0:
