@@ -61,7 +61,7 @@ def free_port() -> int:
 def llama_home(folder: Path) -> Path:
     """A folder like a llama.cpp installation: `bin/llama-server`, and the library it needs where Python looks for it.
 
-    `lib/python3.X/site-packages` holds the library by link and its metadata as a copy: a test can edit a version.
+    `lib/python3.X/site-packages` holds the library by hard link where that can be, its metadata as a copy to edit.
     """
     program = folder / "bin" / "llama-server"
     if program.exists():
@@ -73,14 +73,21 @@ def llama_home(folder: Path) -> Path:
     theirs = Path(sysconfig.get_path("purelib"))
     ours = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
     ours.mkdir(parents=True)
-    (ours / "xllamacpp").symlink_to(theirs / "xllamacpp")
+    shutil.copytree(theirs / "xllamacpp", ours / "xllamacpp", copy_function=_link)
     for metadata in theirs.glob("xllamacpp-*.dist-info"):
         shutil.copytree(metadata, ours / metadata.name)
     return folder
 
 
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
 def linked_venv(venv: Path, folder: Path) -> Path:
-    """An environment like another: packages by link, metadata and programs as copies that a test can edit."""
+    """An environment like another: packages by hard link, metadata and programs as copies to edit."""
     python = venv / "bin" / "python"
     (folder / "bin").mkdir(parents=True)
     for name in ("python", "python3", f"python{sys.version_info[0]}.{sys.version_info[1]}"):
@@ -98,8 +105,10 @@ def linked_venv(venv: Path, folder: Path) -> Path:
     for entry in theirs.iterdir():
         if entry.name.endswith(".dist-info"):
             shutil.copytree(entry, ours / entry.name)
-        elif entry.name != "__pycache__":
-            (ours / entry.name).symlink_to(entry)
+        elif entry.is_dir():
+            shutil.copytree(entry, ours / entry.name, copy_function=_link)
+        else:
+            _link(str(entry), str(ours / entry.name))
     return folder
 
 
