@@ -12,6 +12,7 @@ from lockllm.engines._collect import Collect, source_of
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines._llama_lines import read, readings
 from lockllm.engines._values import Kind
+from lockllm.engines._variables import is_common
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
@@ -95,6 +96,9 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
         into.warnings.append(f"{', '.join(loud)} of the environment are settings of this server")
     for setting, (value, source) in told.items():
         _one(setting, value, source, into)
+    for variable, text in env.items():
+        if is_common(variable) or variable in ("TZ", "LLAMA_ATTN_ROT_DISABLE"):
+            into.variable(variable, text)
     return into.given()
 
 

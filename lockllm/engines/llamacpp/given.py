@@ -11,6 +11,7 @@ import msgspec
 
 from lockllm.engines import Form, Given, MayBeMissing, Model, PathGiven
 from lockllm.engines._values import leaves, secret_name, without_userinfo
+from lockllm.engines._variables import is_common
 from lockllm.engines.llamacpp import build as builds
 from lockllm.engines.llamacpp import findings, sources
 from lockllm.engines.llamacpp.options import FAMILIES, VARIABLES, Kind
@@ -239,7 +240,7 @@ def _draft(settings: Settings) -> Model | None:
 
 def _environment(env: Mapping[str, str], by: By) -> Iterator[Reading]:
     for name, value in env.items():
-        if (name in VARIABLES or name.startswith(FAMILIES)) and not is_secret(name):
+        if (name in VARIABLES or name.startswith(FAMILIES) or is_common(name)) and not is_secret(name):
             yield seen(("env", name), value, f"variable {name}", by)
 
 
