@@ -12,7 +12,7 @@ from lockllm.facts.observation import Check, CheckStatus
 from lockllm.observe import http
 from lockllm.observe.http import Server, Silence
 
-_TOLD = ("key", "loading", "timeout", "redirect", "nonsense", "refused", "unreachable", "error", "missing")
+_TOLD = ("key", "loading", "timeout", "redirect", "nonsense", "refused", "unreachable", "error", "forbidden", "missing")
 """Kinds of silence, those first that say most about the whole server."""
 _NOBODY = ("refused", "unreachable", "timeout", "loading")
 """Kinds that no other question would get past."""
@@ -29,8 +29,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def worst(self) -> Silence | None:
-        """The silence that explains most; a missing path of a server that answers explains nothing."""
-        told = [each for each in self.silences if not (each.kind == "missing" and self.answers)]
+        """The silence that explains most; a path that a server does not serve explains nothing."""
+        told = [each for each in self.silences if not (each.kind in ("missing", "forbidden") and self.answers)]
         return min(told, key=lambda each: _TOLD.index(each.kind)) if told else None
 
     @property

@@ -29,10 +29,16 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-def pick(machine: Machine, env: Mapping[str, str], pids: frozenset[int]) -> Choice:
-    """The GPUs that a server sees: where the driver shows its processes, else what its variables leave."""
+def pick(machine: Machine, env: Mapping[str, str], pids: frozenset[int], closed: str = "") -> Choice:
+    """The GPUs that a server sees: where the driver shows its processes, else what its variables leave.
+
+    `closed` says why its variables are not all known.
+    """
     usable = [card for card in machine.cards if card.lost is None]
     choice = visible.choose(usable, env, rocm=machine.platform == "rocm")
+    if closed and len(usable) > 1 and not any(name.endswith("VISIBLE_DEVICES") for name in env):
+        mend = "run lockllm as the user of the server, or as root"
+        choice = msgspec.structs.replace(choice, trouble=Trouble(closed, mend))
     shown = visible.of_pids(usable, pids)
     if shown and (choice.trouble is not None or len(shown) > len(choice.gpus)):
         return Choice(gpus=shown, source="processes that the driver shows", notes=choice.notes)
@@ -80,10 +86,16 @@ def gpu_facts(machine: Machine, choice: Choice, used: int | None, source: str) -
     ranked = By.ENDPOINT if machine.platform == "cuda" else By.FILE
     where = f"{machine.source}, {choice.source}"
     count = len(choice.gpus) if used is None else min(used, len(choice.gpus))
-    found = [seen(("host", "gpu_count"), count, f"{where}; {source}" if source else where, ranked)]
+    found: list[Reading] = []
     unseen: list[Unobserved] = []
-    if choice.trouble is not None and used is not None and used < len(machine.cards):
-        unseen += [Unobserved(("host", name), choice.trouble.reason, choice.trouble.mend) for name in _OF_ONE]
+    trouble = choice.trouble
+    if trouble is None or used is not None:
+        found.append(seen(("host", "gpu_count"), count, f"{where}; {source}" if source else where, ranked))
+    else:
+        unseen.append(Unobserved(("host", "gpu_count"), trouble.reason, trouble.mend))
+    unlike = len({(card.name, card.device) for card in machine.cards}) > 1
+    if trouble is not None and unlike and (used is None or used < len(machine.cards)):
+        unseen += [Unobserved(("host", name), trouble.reason, trouble.mend) for name in _OF_ONE]
     else:
         _cards(gpus, where, ranked, found, unseen)
     if len(gpus) > 1:

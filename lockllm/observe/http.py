@@ -51,7 +51,7 @@ class Silence(msgspec.Struct, frozen=True):
     """A probe that gave nothing to read: why, and what would help."""
 
     probe: Probe
-    kind: str  # refused, unreachable, timeout, key, missing, loading, redirect, nonsense, error
+    kind: str  # refused, unreachable, timeout, key, forbidden, missing, loading, redirect, nonsense, error
     reason: str
     mend: str
 
@@ -209,8 +209,11 @@ def _exchange(
 def _judged(answer: Answer, say: Callable[[str, str, str], Silence]) -> Answer | Silence:
     """An answer to read, or what its status means."""
     status = answer.status
-    if status in (401, 403):
-        return say("key", f"answers {status}: it wants a key", "name the variable that holds it with --api-key-env")
+    if status == 401:
+        return say("key", "answers 401: it wants a key", "name the variable that holds it with --api-key-env")
+    if status == 403:
+        mend = "name the variable that holds a key with --api-key-env, where the server has one"
+        return say("forbidden", "answers 403: it is switched off, or wants a key", mend)
     if status == 503:
         return say(
             "loading", "answers 503: the server is still loading or overloaded", "try again, or pass --wait SECONDS"

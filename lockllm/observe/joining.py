@@ -90,14 +90,14 @@ def host(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) 
     pile.warnings += said.warnings
     if seen_machine.platform == "cpu" and (model := gpu.cpu()) is not None:
         pile.readings.append(seen("host.cpu", model, "/proc/cpuinfo", By.FILE))
-    choice = gpu_facts.pick(seen_machine, _env(request, serving), _pids(serving))
+    choice = gpu_facts.pick(seen_machine, _env(request, serving), _pids(serving), _closed(serving))
     first = gpu_facts.of_one(choice.gpus) if seen_machine.cards else {}
     return {**first, **({("host", "platform"): seen_machine.platform} if seen_machine.platform else {})}
 
 
 def used_gpus(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) -> None:
     """The GPUs of this server: as many as its parallel sizes need, of those that it sees."""
-    choice = gpu_facts.pick(seen_machine, _env(request, serving), _pids(serving))
+    choice = gpu_facts.pick(seen_machine, _env(request, serving), _pids(serving), _closed(serving))
     held = pile.values
     count, source = _parallel(held, _given(serving))
     if count is None and request.gpus is not None and not serving.live and not request.command:
@@ -126,8 +126,10 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
     if whole:
         pile.complete.add(("env",))
     else:
-        reason = "the server has overwritten its environment: a variable that is not there is unknown"
-        pile.unobserved.append(Unobserved(("env",), reason, "observe before the server starts, with lockllm exec"))
+        reason = f"{_closed(serving)}: a variable that is not there is unknown"
+        pile.unobserved.append(
+            Unobserved(("env",), reason, "run lockllm as root, or before the server, with lockllm exec")
+        )
     held = {reading.fact.path for reading in plan.given.env}
     for name in sorted(request.env):
         if ("env", name) not in held and whole:
@@ -167,7 +169,8 @@ def silent(pile: Pile, serving: Serving, said: Said | None) -> None:
     if said is not None and said.worst is not None:
         reason, mend = said.worst.reason, said.worst.mend
     elif said is None and serving.found is not None and serving.stage is not Stage.PREFLIGHT:
-        reason = f"pid {serving.found.process.pid} listens on no port that can be asked from here"
+        hidden = serving.found.process.hidden
+        reason = hidden or f"pid {serving.found.process.pid} listens on no port that can be asked from here"
         mend = "wait for it with --wait SECONDS, or name its address with --server"
     if reason:
         for group in ("serve", "sampling", "chat_template", "engine", "tokenizer"):
@@ -263,6 +266,13 @@ def _env(request: Request, serving: Serving) -> Mapping[str, str]:
 
 def _pids(serving: Serving) -> frozenset[int]:
     return frozenset(process.pid for process in serving.found.processes) if serving.found else frozenset()
+
+
+def _closed(serving: Serving) -> str:
+    """Why the variables of the server are not all known; empty where they are."""
+    if serving.found is None or serving.found.process.env_whole:
+        return ""
+    return serving.found.process.hidden or f"pid {serving.found.process.pid} has overwritten its environment"
 
 
 def _holds(secrets: Iterable[str], *texts: str) -> bool:

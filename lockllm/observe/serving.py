@@ -95,6 +95,8 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
         return request.checkpoint, None, "--checkpoint"
     if serving.elsewhere is not None:
         return Unobserved(none, serving.elsewhere.reason, serving.elsewhere.mend)
+    if serving.found is not None and serving.found.process.hidden:
+        return Unobserved(none, serving.found.process.hidden, "run lockllm as the user of the server, or as root")
     given = serving.plan.given if serving.plan else None
     mapped = _mapped(serving)
     if given is not None and given.model is not None:

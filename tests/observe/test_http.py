@@ -90,7 +90,7 @@ def test_all_probes_are_asked_at_once_and_answered_in_their_order() -> None:
     "answer, kind, reason",
     [
         (reply(b"{}", "401 Unauthorized"), "key", "answers 401: it wants a key"),
-        (reply(b"{}", "403 Forbidden"), "key", "answers 403: it wants a key"),
+        (reply(b"{}", "403 Forbidden"), "forbidden", "answers 403: it is switched off, or wants a key"),
         (reply(b"{}", "404 Not Found"), "missing", "answers 404"),
         (reply(b"{}", "503 Service Unavailable"), "loading", "the server is still loading or overloaded"),
         (reply(b"{}", "500 Internal Server Error"), "error", "answers 500"),
