@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -53,7 +53,7 @@ def listing(root: str, allowed: tuple[str, ...] = ()) -> Listing:
             continue
         entries.append(entry)
     entries.sort(key=lambda entry: entry.path)
-    return Listing(entries=tuple(entries), cut=cut, twins=_twins(entries))
+    return Listing(entries=tuple(entries), cut=cut, twins=twins(entries))
 
 
 def _walk(root: str, below: str, allowed: tuple[str, ...], depth: int) -> Iterator[Entry]:
@@ -94,17 +94,18 @@ def _entry(path: str, place: str, is_link: bool, allowed: tuple[str, ...]) -> En
         if is_link:
             first = os.readlink(place)
             target = links.real(place)
-            if not any(links.inside(target, folder) for folder in allowed):
-                return Entry(
-                    path=path, real=target, first_link=first, kind="escaping", problem=f"links to {target}, outside"
-                )
         status = os.stat(target, follow_symlinks=False)
     except FileNotFoundError:
-        return Entry(
-            path=path, real=target, first_link=first, kind="dangling", problem=f"links to {first}, which is not there"
-        )
+        problem = f"links to {first}, which is not there" if is_link else "is gone"
+        return Entry(path=path, real=target, first_link=first, kind="dangling", problem=problem)
     except OSError as error:
         return Entry(path=path, real=target, first_link=first, kind="unreadable", problem=bounded.why(error))
+    if stat.S_ISLNK(status.st_mode):
+        return Entry(
+            path=path, real=target, first_link=first, kind="dangling", problem=f"links to {first}, in a circle"
+        )
+    if is_link and not any(links.inside(target, folder) for folder in allowed):
+        return Entry(path=path, real=target, first_link=first, kind="escaping", problem=f"links to {target}, outside")
     if stat.S_ISDIR(status.st_mode):
         return Entry(path=path, real=target, first_link=first, kind="folder_link", problem="is a link to a folder")
     if not stat.S_ISREG(status.st_mode):
@@ -118,7 +119,8 @@ def plain(name: str) -> bool:
     return not any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in name)
 
 
-def _twins(entries: list[Entry]) -> tuple[tuple[str, str], ...]:
+def twins(entries: Sequence[Entry]) -> tuple[tuple[str, str], ...]:
+    """Pairs of names that differ only in case or composition."""
     seen: dict[str, str] = {}
     twins = []
     for entry in entries:

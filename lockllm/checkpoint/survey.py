@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,9 @@ _TEXTS = frozenset({
     "preprocessor_config.json", "video_preprocessor_config.json", "adapter_config.json", "added_tokens.json",
 })  # fmt: skip
 _TEXT_LIMIT = 16 * 2**20
+_NOT_READ = "was not fetched from the Hub: it does not reach inference"
+_NO_HEADER = "the headers of weight files are not fetched from the Hub"
+_DOWNLOAD = "download the checkpoint, then run `lockllm lock`"
 _DECLARED = (
     "architecture", "dtype", "max_position_embeddings", "rope_type", "rope_theta", "rope_factor", "tie_word_embeddings",
     "original_max_position_embeddings", "sliding_window", "stop_token_ids",
@@ -62,6 +65,10 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
         return self.texts.get(name)
 
 
+Digested = tuple[list[SeenFile], list[Unobserved], str]
+"""Files with their digests, those that could not be read, and why no digest is kept (empty where one is)."""
+
+
 class _Documents(msgspec.Struct, kw_only=True):
     """Texts and what they parse to. `broken`: names that are no JSON object, with the reason."""
 
@@ -83,23 +90,33 @@ def look(
     and what cannot be read are data.
     """
     found = find(path, revision)
-    findings = Findings()
     files = found.listing.files
     selection = select(
         (entry.path for entry in found.listing.entries if entry.kind != "folder_link"), engine=engine, include=include,
         exclude=exclude, weights=weights,
     )  # fmt: skip
-    _refuse_others(path, selection)
+    refuse_others(path, selection)
+
+    def digest(findings: Findings) -> Digested:
+        task = reading.Task(
+            root=found.layout.root, given=found.layout.given, files=files, roles=selection.kept,
+            claims=reading.claims(files, found.place), hashing=hashing, cache=cache, blake3=blake3,
+        )  # fmt: skip
+        return reading.digest(task, progress, findings)
+
+    return survey(found, selection, digest, hashing=hashing, transformers_major=transformers_major)
+
+
+def survey(
+    found: Found, selection: Selection, digest: Callable[[Findings], Digested], *, hashing: Hashing = "full",
+    transformers_major: int = 5,
+) -> Look:  # fmt: skip
+    """The look at files that are found and sorted already; `digest` gives those that reach inference with their digests."""
+    findings = Findings()
     lost = list(lying(found, selection, findings))
-    documents = _documents(files, findings)
+    documents = _documents(found.listing.files, findings)
     said = _said(found, selection, documents, findings, transformers_major)
-    claims = reading.claims(files, found.place)
-    task = reading.Task(
-        root=found.layout.root, given=found.layout.given, files=files, roles=selection.kept, claims=claims,
-        hashing=hashing,
-        cache=cache, blake3=blake3,
-    )  # fmt: skip
-    held, failed, why_not_kept = reading.digest(task, progress, findings)
+    held, failed, why_not_kept = digest(findings)
     complete = {("checkpoint", "generation_config"), ("quantization",), ("adapter",)}
     readings = [*_place(found, selection), *said.readings, *(each for each in lost if isinstance(each, Reading))]
     unobserved = [*said.unobserved, *(each for each in lost if isinstance(each, Unobserved)), *failed]
@@ -137,7 +154,14 @@ class _Said(msgspec.Struct, kw_only=True):
     weights: weights.Weights
 
 
-def _refuse_others(path: str, selection: Selection) -> None:
+def is_read(name: str) -> bool:
+    """Whether the content of a file says something, besides having a digest."""
+    template = name.startswith("additional_chat_templates/") and name.endswith(".jinja")
+    return name in _TEXTS or template or (role(name) == INDEX and "/" not in name)
+
+
+def refuse_others(path: str, selection: Selection) -> None:
+    """Raises UsageError where what lies there is no language model."""
     names = {*selection.kept, *selection.excluded}
     if "model_index.json" in names and "config.json" not in names:
         what = f"{path} is a diffusers pipeline, not a language model"
@@ -150,8 +174,10 @@ def _refuse_others(path: str, selection: Selection) -> None:
 def _documents(files: Mapping[str, Entry], findings: Findings) -> _Documents:
     made = _Documents(texts={}, parsed={}, broken={})
     for name, entry in files.items():
-        template = name.startswith("additional_chat_templates/") and name.endswith(".jinja")
-        if not (name in _TEXTS or template or (role(name) == INDEX and "/" not in name)):
+        if not is_read(name):
+            continue
+        if not entry.real:
+            made.broken[name] = _NOT_READ
             continue
         try:
             limit = bounded.SMALL if role(name) == INDEX else _TEXT_LIMIT
@@ -208,6 +234,8 @@ def _said(found: Found, selection: Selection, documents: _Documents, findings: F
     if said.weights.dtypes:
         dtypes = weights.ordered(said.weights.dtypes)
         said.readings.append(seen("checkpoint.tensor_dtypes", dtypes, "headers of the weight files", By.FILE))
+    elif any(not files[name].real for name in selection.role(WEIGHTS) if name in files):
+        said.unobserved.append(Unobserved(("checkpoint", "tensor_dtypes"), _NO_HEADER, _DOWNLOAD))
     _compare(said, findings)
     return said
 
@@ -241,11 +269,13 @@ def _of_gguf(files: Mapping[str, Entry], selection: Selection, findings: Finding
         )
         return said
     weights.shards(None, "", files, findings)
-    said.weights = weights.of_gguf(files, tuple(name for name in names if name in files), findings)
+    there = tuple(name for name in names if name in files and files[name].real)
+    said.weights = weights.of_gguf(files, there, findings)
     metadata = said.weights.metadata
     if not metadata:
-        said.unobserved += [Unobserved(("checkpoint", name), "the GGUF cannot be read") for name in _DECLARED]
-        said.unobserved.append(Unobserved(("quantization",), "the GGUF cannot be read"))
+        reason, mend = ("the GGUF cannot be read", "") if there or not names else (_NO_HEADER, _DOWNLOAD)
+        said.unobserved += [Unobserved(("checkpoint", name), reason, mend) for name in _DECLARED]
+        said.unobserved.append(Unobserved(("quantization",), reason, mend))
         return said
     for part in (config.of_gguf, generation.of_gguf, quantization.of_gguf, declared.gguf_tokenizer):
         said.readings += part(metadata)
@@ -259,6 +289,7 @@ def _of_weights(
 ) -> weights.Weights:
     kept = selection.role(WEIGHTS, "adapter")
     names = tuple(name for name in kept if name.endswith(".safetensors") and "/" not in name and name in files)
+    names = tuple(name for name in names if files[name].real)
     index = next((name for name in selection.role(INDEX) if name in parsed and "/" not in name), "")
     if names:
         return weights.of_safetensors(files, names, parsed.get(index), index, findings)
