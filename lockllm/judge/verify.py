@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from lockllm.judge.report import Fingerprints, Report, Result, Status
 from lockllm.judge.witness import NOT_SEEN, Witnesses, Word
 
 _EXTRA = "remove what was added, or run `lockllm lock` if it is meant"
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|\Z)")
 _CHECKED = (Status.MATCH, Status.MISMATCH, Status.ALLOWED, Status.WAIVED)
 
 
@@ -83,7 +85,7 @@ class _Judge:
     def __init__(self, lock: Lock, observation: Observation, stage: Stage, allow_unknown: tuple[str, ...]) -> None:
         self.lock = lock
         self.stage = stage
-        self.day = observation.observed_at[:10]
+        self.day = _day(observation.observed_at)
         self.witnesses = Witnesses(observation)
         self.policies = Policies(lock.policy)
         self._allowed = compile_globs(allow_unknown)
@@ -181,7 +183,7 @@ class _Judge:
             named = keys.Glob(waiver.fact).matches(fact.path)
         except ValueError:
             return False
-        living = waiver.until is None or not self.day or self.day <= waiver.until
+        living = waiver.until is None or (self.day is not None and self.day <= waiver.until)
         return named and living and registry.same(fact, registry.read(fact, waiver.found), found)
 
     def _follow(self) -> None:
@@ -201,6 +203,10 @@ class _Judge:
             result.status is Status.MATCH and all(reading.evidence != "claimed" for reading in result.readings[:1])
             for result in members
         )
+
+
+def _day(observed_at: str) -> str | None:
+    return observed_at[:10] if _DAY.match(observed_at) else None
 
 
 def _chooser(only: tuple[str, ...], skip: tuple[str, ...]) -> Callable[[Path], bool]:
@@ -238,11 +244,13 @@ def _warnings(lock: Lock, judge: _Judge, results: Sequence[Result]) -> list[str]
         if not glob.startswith("check.")
         and not (keys.Glob(glob).exact and glob in lock.policy and registry.fact(glob).policy is lock.policy[glob])
     ]
-    warnings += [
-        f"the waiver of {waiver.fact} ended on {waiver.until}"
-        for waiver in lock.waive
-        if waiver.until and judge.day and judge.day > waiver.until
-    ]
+    for waiver in lock.waive:
+        if waiver.until and judge.day is None:
+            warnings.append(
+                f"the waiver of {waiver.fact} ends on {waiver.until}, and the observation does not say when it was made"
+            )
+        elif waiver.until and judge.day is not None and judge.day > waiver.until:
+            warnings.append(f"the waiver of {waiver.fact} ended on {waiver.until}")
     if not any(result.status in _CHECKED for result in results):
         warnings.append("nothing was checked: no locked fact was due and seen")
     return warnings

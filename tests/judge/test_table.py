@@ -1,0 +1,260 @@
+"""The one table of statuses, policies and exit codes, cell by cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from lockllm.documents.lock import Lock, Waiver
+from lockllm.facts import registry
+from lockllm.facts.fact import Path, Policy, Stage
+from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Observation, Reading, Unobserved
+from lockllm.judge.report import Report, Status
+from lockllm.judge.verify import best, verify
+
+EXACT, COMPATIBLE, REPORT, IGNORE = Policy
+MATCH, MISMATCH, UNKNOWN, ALLOWED, IGNORED, WAIVED, NOT_DUE = Status
+STEADY = registry.fact("engine.name")
+"""A fact that always matches, so that each cell stands on something that was checked."""
+DRIVER, PRODUCT, MEMORY, TORCH, GPU, DTYPE, BUILD = (
+    registry.fact(key)
+    for key in (
+        "host.driver", "host.gpu_product", "host.gpu_memory", "packages.torch", "host.gpu", "serve.dtype", "engine.build",
+    )
+)  # fmt: skip
+OUTSIDE = ("550.54.14", "535.1")
+INSIDE = ("550.54.14", "570.124.06")
+
+
+def judged(
+    fact: Any, expected: Any, found: Any, policy: Policy, *, stage: Stage = Stage.ALL, lock: Lock | None = None, **more: Any
+) -> Report:  # fmt: skip
+    """One fact and the steady one. `found` None: nothing tells of it; ABSENT: looked for and not there."""
+    held = {STEADY.path: "vllm"}
+    if expected is not ABSENT:
+        held[fact.path] = registry.read(fact, expected)
+    made = msgspec.structs.replace(
+        lock or Lock(), values=held, absent=frozenset({fact.path} if expected is ABSENT else ()),
+        policy={fact.key: policy} if policy is not EXACT else {},
+    )  # fmt: skip
+    readings = [Reading(STEADY, "vllm", "GET /version", By.ENDPOINT)]
+    if found is not None:
+        readings.append(Reading(fact, found if found is ABSENT else registry.read(fact, found), "seen", By.ENDPOINT))
+    seen = Observation(readings=tuple(readings), stage=stage, observed_at="2026-05-01T12:00:00Z", **more)
+    return verify(made, seen)
+
+
+def outcome(report: Report, path: Path) -> tuple[Status, int]:
+    return next(each.status for each in report.results if each.fact.path == path), report.exit_code
+
+
+@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize(("expected", "found"), [("550.54.14", "550.54.14"), (ABSENT, ABSENT)])
+def test_what_matches_is_good_under_every_policy(policy: Policy, expected: Any, found: Any) -> None:
+    assert outcome(judged(DRIVER, expected, found, policy), DRIVER.path) == (MATCH, 0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "values", "status", "code"),
+    [
+        (EXACT, INSIDE, MISMATCH, 1), (COMPATIBLE, INSIDE, ALLOWED, 0), (REPORT, INSIDE, MISMATCH, 0), (IGNORE, INSIDE, IGNORED, 0),
+        (EXACT, OUTSIDE, MISMATCH, 1), (COMPATIBLE, OUTSIDE, MISMATCH, 1), (REPORT, OUTSIDE, MISMATCH, 0), (IGNORE, OUTSIDE, IGNORED, 0),
+        *(
+            (policy, sides, status, code)
+            for sides in ((ABSENT, "550.54.14"), ("550.54.14", ABSENT))
+            for policy, status, code in ((EXACT, MISMATCH, 1), (COMPATIBLE, MISMATCH, 1), (REPORT, MISMATCH, 0), (IGNORE, IGNORED, 0))
+        ),
+    ],
+)  # fmt: skip
+def test_what_differs_is_judged_by_its_policy(policy: Policy, values: Any, status: Status, code: int) -> None:
+    lock = Lock(requires={DRIVER.path: ">=550"})
+    assert outcome(judged(DRIVER, *values, policy, lock=lock), DRIVER.path) == (status, code)
+
+
+@pytest.mark.parametrize(("policy", "code"), [(EXACT, 3), (COMPATIBLE, 3), (REPORT, 0), (IGNORE, 0)])
+@pytest.mark.parametrize("expected", ["550.54.14", ABSENT])
+def test_what_is_due_and_not_seen_is_unknown(policy: Policy, code: int, expected: Any) -> None:
+    assert outcome(judged(DRIVER, expected, None, policy), DRIVER.path) == (UNKNOWN, code)
+
+
+@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize(
+    ("stage", "gap"),
+    [(Stage.LIVE, Unobserved(("host",), "no NVML at this stage")),
+     (Stage.PREFLIGHT, Unobserved(("host",), "only a running server shows it", due=Stage.LIVE))],
+)  # fmt: skip
+def test_what_needs_another_stage_is_not_due(policy: Policy, stage: Stage, gap: Unobserved) -> None:
+    report = judged(DRIVER, "550.54.14", None, policy, stage=stage, unobserved=(gap,))
+    assert outcome(report, DRIVER.path) == (NOT_DUE, 0)
+
+
+@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize(
+    ("fact", "expected", "found", "named"),
+    [(DRIVER, "550.54.14", "535.1", "535.1"), (TORCH, "2.8.0+cu128", "2.8.1+cu128", "v2.8.1+cu128"),
+     (DTYPE, "bfloat16", "float16", "half"), (MEMORY, "80 GiB", "40 GiB", "40960 MiB"),
+     (PRODUCT, "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H100 PCIe")],
+)  # fmt: skip
+def test_a_living_waiver_of_the_value_that_was_found_is_good(
+    policy: Policy, fact: Any, expected: str, found: str, named: str
+) -> None:
+    waivers = (Waiver(fact=fact.key, found=named, reason="two spare nodes", until="2026-05-01"),)
+    report = judged(fact, expected, found, policy, lock=Lock(waive=waivers))
+    assert outcome(report, fact.path) == (WAIVED, 0)
+    assert report.results[-1].reason == "two spare nodes"
+
+
+@pytest.mark.parametrize(
+    "waiver",
+    [
+        Waiver(fact="host.driver", found="535.2", reason="another value"),
+        Waiver(fact="host.gpu", found="535.1", reason="another fact"),
+        Waiver(fact="host.driver", found="535.1", reason="ended the day before", until="2026-04-30"),
+    ],
+    ids=lambda waiver: waiver.reason,
+)
+def test_a_waiver_of_something_else_or_of_yesterday_waives_nothing(waiver: Waiver) -> None:
+    report = judged(DRIVER, "550.54.14", "535.1", EXACT, lock=Lock(waive=(waiver,)))
+    assert outcome(report, DRIVER.path) == (MISMATCH, 1)
+
+
+def test_an_ended_waiver_is_told() -> None:
+    waiver = Waiver(fact="host.driver", found="535.1", reason="", until="2026-04-30")
+    report = judged(DRIVER, "550.54.14", "535.1", EXACT, lock=Lock(waive=(waiver,)))
+    assert report.warnings == ("the waiver of host.driver ended on 2026-04-30",)
+
+
+def test_a_waiver_with_an_end_does_not_count_where_the_time_is_not_told() -> None:
+    waiver = Waiver(fact="serve.dtype", found="float16", reason="", until="2999-01-01")
+    lock = Lock(values={DTYPE.path: "bfloat16"}, waive=(waiver,))
+    seen = Observation(readings=(Reading(DTYPE, "float16", "", By.ENDPOINT),))
+    report = verify(lock, seen)
+    assert (report.exit_code, report.warnings) == (
+        1, ("the waiver of serve.dtype ends on 2999-01-01, and the observation does not say when it was made",),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_a_waiver_makes_nothing_of_what_is_not_seen(policy: Policy) -> None:
+    waivers = (Waiver(fact="host.driver", found="535.1", reason="two spare nodes"),)
+    report = judged(DRIVER, "550.54.14", None, policy, lock=Lock(waive=waivers))
+    assert outcome(report, DRIVER.path)[0] is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "code"),
+    [
+        (policy, status, code)
+        for policy, failing in ((EXACT, 1), (REPORT, 0), (IGNORE, 0))
+        for status, code in ((CheckStatus.PASS, 0), (CheckStatus.FAIL, failing), (CheckStatus.UNKNOWN, 0))
+    ],
+)
+def test_a_check_that_fails_counts_under_exact_alone(policy: Policy, status: CheckStatus, code: int) -> None:
+    lock = Lock(values={STEADY.path: "vllm"}, policy={"check.bos_once": policy} if policy is not EXACT else {})
+    seen = Observation(
+        readings=(Reading(STEADY, "vllm", "", By.ENDPOINT),), checks=(Check("check.bos_once", status, "twice"),)
+    )
+    assert verify(lock, seen).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("fact", "expected", "found", "allowed"),
+    [
+        (BUILD, "release", "debug", False), (DTYPE, "bfloat16", "float16", False),  # no rule of their type
+        (TORCH, "2.8.0+cu128", "2.8.0+cu129", True), (TORCH, "2.8.0+cu128", "2.8", True), (TORCH, "2.8.0", "2.8.1", False),
+        (GPU, "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", False),
+        (MEMORY, "80 GiB", "78 GiB", True), (MEMORY, "80 GiB", "77 GiB", False), (MEMORY, "80 GiB", "40 GiB", False),
+        (DRIVER, "550.54.14", "550.54.15", False),  # no range is required: the same public version
+    ],
+)  # fmt: skip
+def test_compatible_means_what_its_type_says(fact: Any, expected: str, found: str, allowed: bool) -> None:
+    report = judged(fact, expected, found, COMPATIBLE)
+    assert outcome(report, fact.path) == ((ALLOWED, 0) if allowed else (MISMATCH, 1))
+
+
+def test_a_gpu_of_another_name_is_compatible_where_its_device_is_the_locked_one() -> None:
+    device = registry.fact("host.gpu_device")
+    lock = Lock(values={GPU.path: "NVIDIA H100", device.path: "10de:2330"}, policy={"host.gpu": COMPATIBLE})
+
+    def seen(ids: str) -> Observation:
+        return Observation(readings=(Reading(GPU, "Unheard Of", "", By.FILE), Reading(device, ids, "", By.FILE)))
+
+    assert verify(lock, seen("10de:2330")).exit_code == 0
+    assert verify(lock, seen("10de:20b5")).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("lock", "only"),
+    [
+        (Lock(), ()),
+        (Lock(values={STEADY.path: "vllm"}), ("host.*",)),
+        (Lock(values={STEADY.path: "sglang"}, policy={"*": IGNORE}), ()),
+        (Lock(values={DRIVER.path: "550"}, policy={"*": REPORT}), ()),
+        (Lock(values={("checkpoint", "revision"): "main"}), ()),
+    ],
+    ids=["empty lock", "only hits nothing", "all ignored", "all unknown and only told", "nothing that is verified"],
+)
+def test_where_nothing_due_was_checked_the_code_is_3(lock: Lock, only: tuple[str, ...]) -> None:
+    report = verify(lock, Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT),)), only=only)
+    assert report.exit_code == 3
+    assert "nothing was checked: no locked fact was due and seen" in report.warnings
+
+
+def test_a_difference_outranks_what_is_not_seen() -> None:
+    lock = Lock(values={DTYPE.path: "bfloat16", DRIVER.path: "550"})
+    report = verify(lock, Observation(readings=(Reading(DTYPE, "float16", "", By.ENDPOINT),)))
+    assert (report.status, report.exit_code) == ("mismatch", 1)
+
+
+@pytest.mark.parametrize(("named", "code"), [("host.driver", 0), ("host", 0), ("host.*", 0), ("host.gpu", 3)])
+def test_an_unknown_that_is_allowed_does_not_block(named: str, code: int) -> None:
+    lock = Lock(values={STEADY.path: "vllm", DRIVER.path: "550"})
+    report = verify(
+        lock, Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT),)), allow_unknown=(named,)
+    )
+    assert outcome(report, DRIVER.path) == (UNKNOWN, code)
+
+
+def test_an_unknown_that_is_allowed_may_still_not_differ() -> None:
+    lock = Lock(values={STEADY.path: "vllm", DRIVER.path: "550"})
+    readings = (Reading(STEADY, "vllm", "", By.ENDPOINT), Reading(DRIVER, "570", "", By.FILE))
+    assert verify(lock, Observation(readings=readings), allow_unknown=("host.*",)).exit_code == 1
+
+
+@pytest.mark.parametrize("gate", ["warn", "off"])
+def test_a_gate_that_is_off_changes_the_code_and_not_the_status(gate: str) -> None:
+    lock = Lock(values={STEADY.path: "sglang"})
+    report = verify(lock, Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT),)), gate=gate)
+    assert (report.status, report.exit_code, report.gate) == ("mismatch", 0, gate)
+
+
+def test_of_several_locks_the_one_that_passes_whole_is_taken_else_the_nearest() -> None:
+    seen = Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT), Reading(DTYPE, "float16", "", By.ENDPOINT)))
+    far = Lock(values={STEADY.path: "sglang", DTYPE.path: "bfloat16"})
+    near = Lock(values={STEADY.path: "vllm", DTYPE.path: "bfloat16"})
+    good = Lock(values={STEADY.path: "vllm", DTYPE.path: "float16"})
+    reports = [verify(lock, seen, name=name) for lock, name in ((far, "far"), (near, "near"), (good, "good"))]
+    assert (best(reports).lock, best(reports).exit_code) == ("good", 0)
+    assert (best(reports[:2]).lock, best(reports[:2]).exit_code) == ("near", 1)
+    assert best(reports[:2]).others == ("far: 2 mismatches, 0 unknown",)
+
+
+@pytest.mark.parametrize(("glob", "reaches"), [
+    ("*", False), ("checkpoint", False), ("checkpoint.*", False), ("checkpoint.files.*", False), ("checkpoint.d*", False),
+    ("checkpoint.dtype", True),
+])  # fmt: skip
+def test_ignore_reaches_a_guarded_group_by_a_line_of_its_own_alone(glob: str, reaches: bool) -> None:
+    fact = registry.fact("checkpoint.dtype")
+    lock = Lock(values={STEADY.path: "vllm", fact.path: "bfloat16"}, policy={glob: IGNORE})
+    readings = (Reading(STEADY, "vllm", "", By.ENDPOINT), Reading(fact, "float16", "", By.FILE))
+    assert verify(lock, Observation(readings=readings)).exit_code == (0 if reaches else 1)
+
+
+@pytest.mark.parametrize("policy", [REPORT, EXACT])
+def test_the_most_precise_line_of_a_policy_holds(policy: Policy) -> None:
+    table = {"*": REPORT, "host.*": IGNORE, "host.driver": policy, "host.dri*": REPORT}
+    held = Lock(values={DRIVER.path: "550"}, policy=table)
+    report = verify(held, Observation(readings=(Reading(DRIVER, "570", "", By.FILE),)))
+    assert report.exit_code == (0 if policy is REPORT else 1)
