@@ -77,6 +77,11 @@ CODE_COMMIT = Fact(
     ("checkpoint", "code_commit"), COMMIT, Kind.STEP, "modeling code of another commit runs", "pin it: --code-revision COMMIT",
     "The commit of the remote code.", settable=False,
 )  # fmt: skip
+MANIFEST_SHA256 = Fact(
+    ("checkpoint", "manifest_sha256"), SHA256, Kind.STEP, "the tag names other layers: weights, template or parameters moved",
+    "pull or create the locked model again", "The sha256 of an Ollama model's manifest: every layer follows from it.",
+    settable=False, part="weights",
+)  # fmt: skip
 PATH = Fact(
     ("checkpoint", "path"), TEXT, Kind.IDENTITY, "engines that guess a template from the folder's name may guess another",
     "serve the model under the locked folder name",

@@ -54,6 +54,11 @@ GENERATION = Fact(
     ("engine", "generation"), TEXT, Kind.NOISE, "another internal engine schedules and samples", "start the locked generation",
     "The engine's internal generation (vLLM V0 or V1).", causes=("engine.version",), on_request=True,
 )  # fmt: skip
+BACKEND = Fact(
+    ("engine", "backend"), TEXT, Kind.STEP, "another engine inside the engine computes", "restore what the choice depends on",
+    "Which of its own engines serves the model: turbomind or pytorch (LMDeploy), V2 or V3 (TGI), the runner (Ollama).",
+    causes=("engine.version", "checkpoint.architecture"), on_request=True,
+)  # fmt: skip
 
 PACKAGES = Group(name="packages", about="distributions that move numerics, prompts or decoding", via=False)
 PACKAGE_ = Family(

@@ -31,8 +31,6 @@ SAID: tuple[tuple[str, str], ...] = (
     ("serve.max_num_batched_tokens", r"Default `max_batch_prefill_tokens` to (?P<v>\d+)"),
     ("serve.quantization", r"Auto selecting quantization method (?P<v>[\w-]+)"),
     ("kernels.quant_kernel", r"Using (?P<v>GPTQ-Marlin|exllama|cutlass w8a8|Marlin FP8)[\w ]* kernels?"),
-    ("serve.kv_cache_tokens", r"Setting max batch total tokens to (?P<v>\d+)"),
-    ("serve.kv_cache_blocks", r"KV-cache blocks: (?P<v>\d+), size: \d+$"),
     ("engine.backend", r"Using backend (?P<v>V\d)"),
 )
 """Later lines win: the shard's word comes after the launcher's."""
