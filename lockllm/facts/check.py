@@ -94,7 +94,10 @@ CHECKS = (
         "the server runs another template",
     ),
     CheckRow(
-        "check.one_template", "One place holds the chat template, or all places agree.", "engines may pick another one"
+        "check.one_template",
+        "One place holds the chat template, or all places agree.",
+        "engines may pick another one",
+        Policy.REPORT,
     ),
     CheckRow(
         "check.flags_accepted", "The engine accepts every option of the command line.", "the server will not start"
