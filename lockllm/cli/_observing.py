@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lockllm.cli import _options
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def observe(
-    lock: Lock | None,
+    locks: Sequence[Lock],
     stage: str | None,
     sources: Mapping[str, Any],
     *,
@@ -24,18 +24,21 @@ def observe(
     lock_file: str = "",
     cache: str = "auto",
 ) -> tuple[Observation, str]:
-    """The observation, and how what was looked at is called. `lock_file`: the spec beside it may name the checkpoint."""
+    """One look for what all locks name, and how what was looked at is called.
+
+    `lock_file` is the first one's: the spec beside it may name the checkpoint.
+    """
     from lockllm import observe as room
     from lockllm.cli._progress import hashing
 
     with hashing(enabled=not sources.get("quick") and not sources.get("silent")) as progress:
-        asked = request(lock, lock_file, stage, sources, command=command, cache=cache, progress=progress)
+        asked = request(locks, lock_file, stage, sources, command=command, cache=cache, progress=progress)
         seen = room.observe(asked)
     return seen, room.subject(asked, seen)
 
 
 def request(
-    lock: Lock | None,
+    locks: Sequence[Lock],
     lock_file: str,
     stage: str | None,
     sources: Mapping[str, Any],
@@ -53,7 +56,7 @@ def request(
         pid=sources.get("pid"),
         python=_interpreter(sources.get("python")),
         checkpoint=sources.get("checkpoint"),
-        path=spec_path(lock, lock_file),
+        path=spec_path(locks[0], lock_file) if locks else None,
         log=sources.get("log"),
         gpu=sources.get("gpu") or "auto",
         api_key=_options.api_key(sources.get("api_key_env"), os.environ),
@@ -69,12 +72,14 @@ def request(
         cwd=os.getcwd(),
         progress=progress,
     )
-    return asked.of_lock(lock) if lock is not None else asked
+    for lock in locks:
+        asked = asked.of_lock(lock)
+    return asked
 
 
-def spec_path(lock: Lock | None, lock_file: str) -> str | None:
+def spec_path(lock: Lock, lock_file: str) -> str | None:
     """The checkpoint's path as the spec beside the lock names it; None: there is no such spec, or it names none."""
-    if lock is None or lock_file in ("", "-"):
+    if lock_file in ("", "-"):
         return None
     from lockllm.cli._locking import read_spec
     from lockllm.errors import LockllmError

@@ -57,8 +57,8 @@ def of_server(sources: Mapping[str, Any], folder: str) -> Start:
     from lockllm.cli import _observing
     from lockllm.observe import serving
 
-    request = _observing.request(None, "", None, {**sources, "quick": True})
-    seen, subject = _observing.observe(None, None, {**sources, "quick": True})
+    request = _observing.request([], "", None, {**sources, "quick": True})
+    seen, subject = _observing.observe([], None, {**sources, "quick": True})
     held = {path: value for path, value in values(seen.readings).items() if value is not ABSENT}
     engine = held.get(("engine", "name"))
     if not isinstance(engine, str):

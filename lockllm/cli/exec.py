@@ -50,7 +50,7 @@ def command(
     gate = "warn" if warn_only and _options.gate(os.environ) == "enforce" else _options.gate(os.environ)
     lock = _files.read_lock(lock_file)
     held = [*lock.values, *lock.absent]
-    seen, subject = _observing.observe(lock, "preflight", sources, command=argv, lock_file=lock_file, cache="off")
+    seen, subject = _observing.observe([lock], "preflight", sources, command=argv, lock_file=lock_file, cache="off")
     report = verify(
         lock, seen, name=lock_file, gate=gate, subject=subject,
         skip=_options.globs("--skip", skip, held, must_hit=False),

@@ -31,8 +31,8 @@ def command(
     Judge it anywhere with `lockllm verify --observation FILE`; lock from it with `lockllm lock --observation FILE`.
     """
     lock_file = lock_file or ("llm.lock" if os.path.exists("llm.lock") else "")
-    lock = _files.read_lock(lock_file) if lock_file else None
-    seen, _ = _observing.observe(lock, stage, sources, lock_file=lock_file)
+    locks = [_files.read_lock(lock_file)] if lock_file else []
+    seen, _ = _observing.observe(locks, stage, sources, lock_file=lock_file)
     chosen = _options.select(seen, only, skip)
     if output:
         _files.write_text(output, to_json(chosen))

@@ -56,7 +56,7 @@ def command(
     else:
         from lockllm.cli import _observing
 
-        seen, subject = _observing.observe(read[0], stage, {**sources, "silent": quiet}, lock_file=names[0])
+        seen, subject = _observing.observe(read, stage, {**sources, "silent": quiet}, lock_file=names[0])
     report = best([
         verify(lock, seen, name=name, stage=_options.stage(stage), gate=gate, subject=subject, **narrowed)
         for name, lock in zip(names, read, strict=True)
