@@ -150,7 +150,7 @@ def llama_server(
     assert started.stdin is not None
     json.dump({"argv": argv, "cwd": str(cwd or home)}, started.stdin)
     started.stdin.close()
-    with _running(Server(port, started, argv), "/health", 30) as server:
+    with _ready(Server(port, started, argv), "/health", 30) as server:
         yield server
 
 
@@ -165,7 +165,7 @@ def transformers_serve(
     """`transformers serve MODEL ARGS`."""
     port = port or free_port()
     argv = [str(venv / "bin" / "transformers"), "serve", str(model), *args, "--host", "127.0.0.1", "--port", str(port)]
-    with _started(argv, port, {"HF_HUB_OFFLINE": "1", **(env or {})}, 120) as server:
+    with running(argv, port, {"HF_HUB_OFFLINE": "1", **(env or {})}, 120) as server:
         yield server
 
 
@@ -179,16 +179,20 @@ def vllm_serve(
     argv = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--enforce-eager", *args]
     argv += ["--host", "127.0.0.1", "--port", str(port)]
     quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    with _started(argv, port, {**quiet, **(env or {})}, 300) as server:
+    with running(argv, port, {**quiet, **(env or {})}, 300) as server:
         yield server
 
 
 @contextmanager
-def _started(argv: list[str], port: int, env: Mapping[str, str], seconds: float) -> Iterator[Server]:
+def running(
+    argv: list[str], port: int, env: Mapping[str, str], seconds: float, cwd: Path | None = None
+) -> Iterator[Server]:
+    """Any command that comes to answer `GET /health` on that port."""
     environ = {"PATH": f"{Path(argv[0]).parent}:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), **env}
     process = subprocess.Popen(
         argv,
         env=environ,
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -196,12 +200,12 @@ def _started(argv: list[str], port: int, env: Mapping[str, str], seconds: float)
         errors="replace",
         start_new_session=True,
     )
-    with _running(Server(port, process, argv), "/health", seconds) as server:
+    with _ready(Server(port, process, argv), "/health", seconds) as server:
         yield server
 
 
 @contextmanager
-def _running(server: Server, health: str, seconds: float) -> Iterator[Server]:
+def _ready(server: Server, health: str, seconds: float) -> Iterator[Server]:
     reader = threading.Thread(target=_drain, args=(server,), daemon=True)
     reader.start()
     try:
