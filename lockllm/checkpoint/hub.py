@@ -132,7 +132,7 @@ def _local_dir(root: str) -> Place:
             elif name.endswith(".metadata"):
                 lines = _lines(path)
                 logical = logical.removesuffix(".metadata")
-                if len(lines) >= 2 and _COMMIT.match(lines[0]):
+                if len(lines) >= 3 and _COMMIT.match(lines[0]) and _is_current(os.path.join(root, logical), lines[2]):
                     commits[logical] = lines[0]
                     if _ETAG.match(lines[1]):
                         claims[logical] = Claim(lines[1], f"{logical}.metadata")
@@ -140,10 +140,18 @@ def _local_dir(root: str) -> Place:
     commit = next(iter(several)) if len(several) == 1 else None
     tree, sizes = _tree(os.path.join(base, "trees", commit + ".json")) if commit else ({}, {})
     return Place(
-        kind="local_dir", commit=commit, source=".cache/huggingface", commits=commits, claims={**claims, **tree},
-        sizes=sizes,
-        incomplete=tuple(sorted(incomplete)),
+        kind="local_dir", commit=commit, source=".cache/huggingface", commits=commits, incomplete=tuple(sorted(incomplete)),
+        claims={name: tree.get(name, claim) for name, claim in claims.items()},
+        sizes={name: size for name, size in sizes.items() if name in claims},
     )  # fmt: skip
+
+
+def _is_current(path: str, written: str) -> bool:
+    """Whether a sidecar still speaks of the file: one changed later than a second after it is another file."""
+    try:
+        return os.stat(path).st_mtime <= float(written) + 1
+    except (OSError, ValueError):
+        return False
 
 
 def _tree(path: str) -> tuple[dict[str, Claim], dict[str, int]]:

@@ -9,7 +9,7 @@ from lockllm.checkpoint.bounded import Malformed, read_small
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
 from lockllm.checkpoint.layout import Found
-from lockllm.checkpoint.selection import CONFIG, ENGINE, TOKENIZER, WEIGHTS, Selection, is_leftover, role
+from lockllm.checkpoint.selection import CONFIG, ENGINE, TOKENIZER, WEIGHTS, Selection, is_leftover, role, select
 from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
@@ -110,14 +110,9 @@ def _whole(found: Found, selection: Selection, findings: Findings) -> None:
         findings.wrong("files_complete", "config.json is missing", "", _AGAIN)
     if found.layout.file is not None and found.layout.file not in names:
         findings.wrong("files_complete", f"{found.layout.file} cannot be read", found.layout.file, _AGAIN)
-    wanted = {WEIGHTS, CONFIG, ENGINE}
-    for name in sorted(set(found.place.sizes) - names):
-        if (
-            name not in {entry.path for entry in found.listing.entries}
-            and role(name) in wanted
-            and _would_be_kept(name, selection)
-        ):
-            findings.wrong("files_complete", f"{name} is missing, the Hub's listing names it", "trees/", _AGAIN)
+    listed = {entry.path for entry in found.listing.entries}
+    for name in sorted(_unheld(found, listed, has_weights)):
+        findings.wrong("files_complete", f"{name} is missing, the Hub's listing names it", "trees/", _AGAIN)
     for name, size in found.place.sizes.items():
         entry = found.listing.files.get(name)
         if entry is not None and name in selection.kept and entry.size != size:
@@ -126,11 +121,12 @@ def _whole(found: Found, selection: Selection, findings: Findings) -> None:
     findings.right("files_complete", f"{len(selection.kept)} files, none is missing")
 
 
-def _would_be_kept(name: str, selection: Selection) -> bool:
-    suffix = {"safetensors": ".safetensors", "gguf": ".gguf", "bin": ".bin"}.get(selection.format)
-    return "/" not in name and (
-        name == "config.json" or (suffix is not None and name.endswith(suffix) and selection.format != "gguf")
-    )
+def _unheld(found: Found, listed: set[str], has_weights: bool) -> set[str]:
+    """What the Hub listed and is not there: configuration, and weights where there are none at all."""
+    if not found.place.sizes:
+        return set()
+    wanted = {CONFIG} if has_weights else {CONFIG, WEIGHTS}
+    return {name for name, held in select({*listed, *found.place.sizes}).kept.items() if held in wanted} - listed
 
 
 def _commits(found: Found, selection: Selection, findings: Findings) -> None:

@@ -38,10 +38,8 @@ def declarations(files: Mapping[str, Mapping[str, Any]]) -> list[Declaration]:
             value = inner if isinstance(inner, dict) else sidecar
             found.append((canonical({**({"quant_method": method} if method else {}), **value}), name))
     params = files.get("params.json", {})
-    for key in ("quantization", "quantization_config"):
-        if isinstance(params.get(key), dict) and params[key]:
-            found.append((canonical(params[key]), f"params.json: {key}"))
-    return found
+    held = [key for key in ("quantization", "quantization_config") if isinstance(params.get(key), dict) and params[key]]
+    return [*found, *((canonical(params[key]), f"params.json: {key}") for key in held)]
 
 
 def readings(found: list[Declaration]) -> Iterator[Reading]:

@@ -27,7 +27,11 @@ def facts(path: Path | str, **options: Any) -> dict[str, Any]:
 
 def wanted(expected: dict[str, Any]) -> dict[tuple[str, ...], Any]:
     want: dict[tuple[str, ...], Any] = {("checkpoint", "dtype"): expected["dtype"]["declared"]}
-    want |= {("checkpoint", key): value for key, value in expected.get("context", {}).items() if key not in {"note", "read_from"}}
+    want |= {
+        ("checkpoint", key): value
+        for key, value in expected.get("context", {}).items()
+        if key not in {"note", "read_from"}
+    }
     if "tie_word_embeddings" in expected:
         want["checkpoint", "tie_word_embeddings"] = expected["tie_word_embeddings"]
     want |= {("quantization", key): expected["quantization"].get(key) for key in QUANTIZATION}
@@ -110,7 +114,9 @@ def test_a_quantization_config_has_one_canonical_form(config: dict[str, Any], wa
     assert {key: getattr(found, key) for key in want} == want
 
 
-@pytest.mark.parametrize("value", [None, 7, "text", [], [1], {"a": 1}, True, [[]], 1e300, {"weights": {"num_bits": "x"}}])
+@pytest.mark.parametrize(
+    "value", [None, 7, "text", [], [1], {"a": 1}, True, [[]], 1e300, {"weights": {"num_bits": "x"}}]
+)
 def test_a_quantization_config_of_wrong_shapes_is_read_as_far_as_it_goes(value: Any) -> None:
     keys = (
         "bits", "group_size", "quant_type", "config_groups", "global_quant_config", "ignore", "modules_to_not_convert",
@@ -148,7 +154,9 @@ def test_a_quantization_config_of_wrong_shapes_is_read_as_far_as_it_goes(value: 
         ({"text_config": {"eos_token_id": 5}}, {"stop_token_ids": [5]}),
     ],
 )  # fmt: skip
-def test_dtype_context_and_rope_have_one_canonical_form(tmp_path: Path, config: dict[str, Any], want: dict[str, Any]) -> None:
+def test_dtype_context_and_rope_have_one_canonical_form(
+    tmp_path: Path, config: dict[str, Any], want: dict[str, Any]
+) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = facts(tmp_path)
     assert {key: found[f"checkpoint.{key}"] for key in want} == want

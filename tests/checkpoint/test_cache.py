@@ -1,0 +1,219 @@
+"""The cache of computed digests: believed only while nothing about a file has moved, whatever anybody tries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lockllm.checkpoint import Look, cache, look
+
+
+@pytest.fixture
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache folder; files count as old at once, because nothing can date back a ctime."""
+    monkeypatch.setenv("LOCKLLM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_FRESH_NS", -(10**9))
+    return tmp_path / "cache"
+
+
+def again(folder: Path, mode: str = "any") -> Look:
+    """A look that may use the cache, wherever the tests' folder lies."""
+    return look(str(folder), cache=mode)  # type: ignore[arg-type]
+
+
+def evidence(found: Look) -> dict[str, str]:
+    return {file.path: file.evidence for file in found.files}
+
+
+def right(found: Look, folder: Path) -> bool:
+    """Whether every digest is that of the bytes there now."""
+    return all(file.sha256 == hashlib.sha256((folder / file.path).read_bytes()).hexdigest() for file in found.files)
+
+
+def test_what_did_not_move_is_not_read_again_and_says_when_it_was(where: Path, tiny: Path) -> None:
+    first, second = again(tiny), again(tiny)
+    assert set(evidence(first).values()) == {"computed"}
+    assert set(evidence(second).values()) == {"cached"}
+    assert second.content_sha256 == first.content_sha256
+    assert all(file.hashed_at.endswith("Z") for file in second.files)
+    assert {reading.evidence for reading in second.readings if reading.fact.path[:2] == ("checkpoint", "files")} == {
+        "cached"
+    }
+
+
+def test_a_file_modified_just_now_is_not_kept(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCKLLM_CACHE", str(tmp_path / "cache"))
+    again(tiny)
+    assert set(evidence(again(tiny)).values()) == {"computed"}
+
+
+def rewrite(path: Path) -> None:
+    status = path.stat()
+    raw = bytearray(path.read_bytes())
+    raw[-1] ^= 1
+    with path.open("r+b") as file:
+        file.write(raw)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def swap(path: Path) -> None:
+    status = path.stat()
+    other = path.with_suffix(".new")
+    raw = bytearray(path.read_bytes())
+    raw[-1] ^= 1
+    other.write_bytes(raw)
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.replace(path)
+
+
+def hard_link(path: Path) -> None:
+    other = path.with_suffix(".other")
+    os.link(path, other)
+    rewrite(other)
+    other.unlink()
+
+
+def link(path: Path) -> None:
+    other = path.with_name("other.tmp")
+    path.rename(other)
+    rewrite(other)
+    path.symlink_to(other.name)
+
+
+@pytest.mark.parametrize("trick", [rewrite, swap, hard_link, link], ids=lambda trick: trick.__name__)
+def test_no_trick_gives_a_digest_of_other_bytes(where: Path, tiny: Path, trick: object) -> None:
+    again(tiny)
+    trick(tiny / "model.safetensors")  # type: ignore[operator]
+    found = again(tiny)
+    assert evidence(found)["model.safetensors"] == "computed"
+    assert right(found, tiny)
+
+
+def test_the_files_of_another_folder_are_not_mistaken(where: Path, tiny: Path, tmp_path: Path) -> None:
+    again(tiny)
+    moved = tmp_path / "moved"
+    tiny.rename(moved)
+    shutil.copytree(moved, tiny)
+    rewrite(tiny / "config.json")
+    assert right(again(tiny), tiny)
+    assert evidence(again(moved))["config.json"] in {"computed", "cached"}
+
+
+HOSTILE = {
+    "empty": b"", "binary": b"\0\xff" * 100, "list": b"[]", "deep": b"[" * 100_000, "number": b"7", "null": b"null",
+    "cut": b'{"version":1,"boot":"', "version": b'{"version":2,"files":{}}', "files": b'{"version":1,"files":[1]}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_damaged_cache_is_no_cache(where: Path, tiny: Path, name: str) -> None:
+    again(tiny)
+    (file,) = where.glob("*.json")
+    file.write_bytes(HOSTILE[name])
+    assert set(evidence(again(tiny)).values()) == {"computed"}
+    assert set(evidence(again(tiny)).values()) == {"cached"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("sha256", "x" * 64), ("sha256", "a" * 63), ("filesystem", "0-0-0"), ("stamp", {"device": 1})]
+)
+def test_an_entry_that_cannot_be_is_not_believed(where: Path, tiny: Path, key: str, value: object) -> None:
+    again(tiny)
+    (file,) = where.glob("*.json")
+    held = json.loads(file.read_text())
+    held["files"]["config.json"][key] = value
+    file.write_text(json.dumps(held))
+    assert evidence(again(tiny))["config.json"] == "computed"
+
+
+def test_a_digest_of_before_the_last_start_of_the_machine_is_not_believed(where: Path, tiny: Path) -> None:
+    again(tiny)
+    (file,) = where.glob("*.json")
+    held = json.loads(file.read_text())
+    held["boot"] = "another"
+    file.write_text(json.dumps(held))
+    assert set(evidence(again(tiny)).values()) == {"computed"}
+
+
+def test_a_cache_that_others_may_write_is_not_used(where: Path, tiny: Path) -> None:
+    again(tiny)
+    (file,) = where.glob("*.json")
+    file.chmod(0o666)
+    assert set(evidence(again(tiny)).values()) == {"computed"}
+    where.chmod(0o777)
+    found = again(tiny)
+    assert set(evidence(found).values()) == {"computed"}
+    assert found.warnings == (f"no digest is kept: {where} is not private: others may write it",)
+
+
+def test_a_link_in_place_of_the_cache_file_is_not_followed(where: Path, tiny: Path, tmp_path: Path) -> None:
+    again(tiny)
+    (file,) = where.glob("*.json")
+    other = tmp_path / "other.json"
+    file.rename(other)
+    file.symlink_to(other)
+    before = other.read_bytes()
+    assert set(evidence(again(tiny)).values()) == {"computed"}
+    assert other.read_bytes() == before
+
+
+def test_a_cache_folder_in_the_checkpoint_is_refused(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCKLLM_CACHE", str(tiny / "cache"))
+    found = again(tiny)
+    assert found.warnings == ("no digest is kept: the cache folder lies in the checkpoint",)
+    assert not (tiny / "cache").exists()
+
+
+def test_a_cache_that_cannot_be_made_costs_nothing_but_time(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCKLLM_CACHE", "/proc/none")
+    found = again(tiny)
+    assert right(found, tiny)
+    assert found.warnings[0].startswith("no digest is kept: /proc/none cannot be made")
+
+
+def test_renew_hashes_again_and_off_leaves_no_trace(where: Path, tiny: Path) -> None:
+    again(tiny, "off")
+    assert not where.exists()
+    again(tiny)
+    assert set(evidence(again(tiny, "renew")).values()) == {"computed"}
+    assert set(evidence(again(tiny)).values()) == {"cached"}
+
+
+def test_blake3_is_computed_where_only_sha256_was_kept(where: Path, tiny: Path) -> None:
+    again(tiny)
+    found = look(str(tiny), cache="any", blake3=True)
+    assert all(file.blake3 for file in found.files)
+    assert all(file.blake3 for file in look(str(tiny), cache="any", blake3=True).files)
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept"),
+    [("ext4", True), ("xfs", True), ("overlay", True), ("nfs4", False), ("fuse.s3fs", False), ("", False)],
+)
+def test_network_and_unknown_file_systems_are_left_alone_unless_asked(
+    where: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch, kind: str, kept: bool
+) -> None:
+    monkeypatch.setattr(cache, "filesystem", lambda path: kind)
+    again(tiny, "auto")
+    assert where.exists() == kept
+
+
+def test_the_file_system_of_a_path_is_that_of_its_longest_mount(tmp_path: Path) -> None:
+    assert cache.filesystem("/proc/self") == "proc"
+    assert cache.filesystem(str(tmp_path)) != ""
+
+
+def test_what_is_kept_reads_back_as_it_was_written(where: Path, tiny: Path) -> None:
+    again(tiny)
+    (file,) = where.glob("*.json")
+    held = json.loads(file.read_text())["files"]
+    assert set(held) == {file.name for file in tiny.iterdir()}
+    assert all(msgspec.convert(entry, cache.Kept) for entry in held.values())
+    assert os.stat(where).st_mode & 0o777 == 0o700
+    assert os.stat(file).st_mode & 0o777 == 0o600

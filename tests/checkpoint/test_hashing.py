@@ -1,0 +1,153 @@
+"""Digests of many files: right, steady in memory, and never of a file that moved."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from lockllm.checkpoint import hashing, look
+from lockllm.checkpoint.hashing import Digest, Failed, Job
+
+MB = 2**20
+
+
+def job(path: Path, **options: bool) -> Job:
+    return Job(path.name, str(path), path.stat().st_size, **options)
+
+
+def make(folder: Path, sizes: dict[str, int]) -> list[Job]:
+    for name, size in sizes.items():
+        (folder / name).write_bytes(os.urandom(min(size, 4096)) + bytes(max(0, size - 4096)))
+    return [job(folder / name, git=True) for name in sizes]
+
+
+@pytest.mark.parametrize("workers", [1, 3, 64])
+def test_digests_are_those_of_the_bytes(tmp_path: Path, workers: int) -> None:
+    sizes = {"empty": 0, "one": 1, "buffer": 4 * MB, "over": 4 * MB + 1, "large": 9 * MB}
+    found = hashing.digest(make(tmp_path, sizes), workers=workers)
+    for name in sizes:
+        raw = (tmp_path / name).read_bytes()
+        digest = found[name]
+        assert isinstance(digest, Digest)
+        assert digest.sha256 == hashlib.sha256(raw).hexdigest()
+        assert digest.git == hashlib.sha1(b"blob %d\0" % len(raw) + raw).hexdigest()
+        assert digest.stamp == hashing.stamp((tmp_path / name).stat())
+
+
+def test_blake3_is_that_of_the_library(tmp_path: Path) -> None:
+    from blake3 import blake3
+
+    (tmp_path / "a").write_bytes(b"abc" * 100_000)
+    digest = hashing.digest([job(tmp_path / "a", blake3=True)])["a"]
+    assert isinstance(digest, Digest)
+    assert digest.blake3 == blake3(b"abc" * 100_000).hexdigest()
+
+
+def test_progress_ends_at_all_bytes(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    jobs = make(tmp_path, {"a": 9 * MB, "b": 3 * MB, "c": 10})
+    hashing.digest(jobs, progress=lambda done, total: told.append((done, total)))
+    assert max(told) == (12 * MB + 10, 12 * MB + 10)
+
+
+class Moving:
+    """Changes a file when the first bytes of it are read."""
+
+    def __init__(self, change: object) -> None:
+        self.change = change
+        self.lock = threading.Lock()
+        self.done = False
+
+    def __call__(self, done: int, total: int) -> None:
+        with self.lock:
+            if not self.done:
+                self.done = True
+                self.change()  # type: ignore[operator]
+
+
+def grow(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"x")
+
+
+def replace(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(bytes(9 * MB))
+    other.replace(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (grow, "changed while it was hashed"),
+        (lambda path: os.truncate(path, 100), "changed while it was hashed"),
+        (replace, "was replaced while it was hashed"),
+        (lambda path: path.write_bytes(bytes(9 * MB)), "changed while it was hashed"),
+    ],
+    ids=["grows", "shrinks", "replaced", "rewritten"],
+)
+def test_a_file_that_moves_while_it_is_hashed_has_no_digest(tmp_path: Path, change: object, reason: str) -> None:
+    path = tmp_path / "a"
+    jobs = make(tmp_path, {"a": 9 * MB})
+    os.utime(path, (1, 1))
+    found = hashing.digest(jobs, workers=1, progress=Moving(lambda: change(path)))  # type: ignore[operator]
+    if reason.startswith("was"):
+        assert found["a"] in {Failed(reason, changed=True), Failed("changed while it was hashed", changed=True)}
+    else:
+        assert found["a"] == Failed(reason, changed=True)
+
+
+def test_a_file_that_moves_is_a_finding_and_unknown(tiny: Path) -> None:
+    with (tiny / "model.safetensors").open("ab") as file:
+        file.truncate(12 * MB)
+    weights = tiny / "model.safetensors"
+    found = look(str(tiny), progress=Moving(lambda: grow(weights)))
+    failed = {check.name: check.detail for check in found.checks if check.status.value == "fail"}
+    assert failed["check.files_stable"] == "model.safetensors changed while it was hashed"
+    assert ("checkpoint", "files", "model.safetensors") in {gap.path for gap in found.unobserved}
+    assert found.content_sha256 is None
+
+
+def test_what_is_no_file_fails_with_a_reason(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    jobs = [Job("pipe", str(tmp_path / "pipe"), 0), Job("none", str(tmp_path / "none"), 0), Job("folder", str(tmp_path), 0),
+            Job("device", "/dev/zero", 0), Job("proc", "/proc/self/maps", 0)]  # fmt: skip
+    assert hashing.digest(jobs) == {
+        "pipe": Failed("is a pipe, not a file"), "none": Failed("no such file or directory"),
+        "folder": Failed("is a directory, not a file"), "device": Failed("is a device, not a file"),
+        "proc": Failed("changed while it was hashed", changed=True),
+    }  # fmt: skip
+
+
+def test_an_error_in_progress_stops_all_threads_and_is_raised(tmp_path: Path) -> None:
+    def refuse(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        hashing.digest(make(tmp_path, {"a": 5 * MB, "b": 5 * MB}), progress=refuse)
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and thread.daemon:
+            thread.join(5)
+    assert threading.active_count() <= before
+
+
+def test_memory_stays_small_whatever_the_sizes(tmp_path: Path) -> None:
+    for number in range(8):
+        with (tmp_path / f"{number}").open("wb") as file:
+            file.truncate(200 * MB)
+    code = (
+        "import os, sys\n"
+        "from lockllm.checkpoint import hashing\n"
+        "jobs = [hashing.Job(name, os.path.join(sys.argv[1], name), 200 << 20) for name in os.listdir(sys.argv[1])]\n"
+        "hashing.digest(jobs, workers=8)\n"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 64 * 1024
