@@ -28,6 +28,8 @@ MODULES = {
 class MayBeMissing(str):
     """The name of a config file that an engine reads where it is there: its absence says nothing."""
 
+    __slots__ = ()
+
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """One fixed request that only looks. `generates` marks those that make tokens: asked with `--probe-generate` alone."""

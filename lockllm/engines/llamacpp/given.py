@@ -53,7 +53,6 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     build = builds.number(version)
     settings = sources.read(form.args, env, files, build)
     into = _Collected(by=By.PROCESS if live else By.PLAN)
-    into.read("engine.name", "llama.cpp", " ".join(form.program[:2]) or "llama-server")
     for setting in settings.by_name.values():
         _one(setting, into)
     _cache_types(settings, into)

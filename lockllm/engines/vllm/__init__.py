@@ -6,15 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lockllm.engines import Form
 from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines.vllm.command import command
+from lockllm.engines.vllm.findings import checks
 from lockllm.engines.vllm.given import given
 from lockllm.engines.vllm.http import PROBES, detect, from_http
+from lockllm.engines.vllm.log import from_log
 from lockllm.engines.vllm.options import NEWEST
 from lockllm.engines.vllm.rules import effective
+from lockllm.engines.vllm.where import where
 from lockllm.engines.vllm.yaml_config import named
 
 __all__ = [
-    "detect", "distributions", "effective", "from_http", "given", "name", "newest", "packages", "probes", "recognise",
-    "wants_files",
+    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest",
+    "packages", "probes", "recognise", "wants_files", "where",
 ]  # fmt: skip
 
 name = "vllm"

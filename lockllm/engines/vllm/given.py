@@ -12,7 +12,7 @@ from lockllm.engines._argparse import Parsed, Problem, Word, canonical, parse
 from lockllm.engines._collect import Collect
 from lockllm.engines._releases import at_least, below
 from lockllm.engines._values import is_json, secret_name, unresolved
-from lockllm.engines.vllm import options, variables
+from lockllm.engines.vllm import findings, options, variables
 from lockllm.engines.vllm.spread import SPREADERS, spread
 from lockllm.engines.vllm.yaml_config import Config, config
 from lockllm.facts.observation import CheckStatus
@@ -48,6 +48,8 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
             found.env.append(reading)
         elif reading.fact.path not in found.readings:
             found.readings[reading.fact.path] = reading
+    held = {path: reading.value for path, reading in found.readings.items()}
+    findings.tell(found, held, env, version, {})
     for name in sorted(set(env) & variables.PATHS):
         found.path(f"env.{name}", env[name], f"variable {name}")
     return found.given()

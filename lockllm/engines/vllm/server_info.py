@@ -12,7 +12,7 @@ from lockllm.engines.vllm.variables import number_truth
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
-_LEAVES = (
+LEAVES = (
     ("serve.dtype", "model_config", "dtype"),
     ("serve.max_model_len", "model_config", "max_model_len"),
     ("serve.enforce_eager", "model_config", "enforce_eager"),
@@ -40,12 +40,10 @@ def server_info(answer: Answer) -> Iterator[Reading | Unobserved]:
     body = answer.json
     tree = body.get("vllm_config") if isinstance(body, dict) else None
     if not isinstance(tree, dict):
-        yield Unobserved(
-            ("serve",), f"{answer.source} holds no configuration tree", "ask a release that has it as JSON"
-        )
+        yield Unobserved(("serve",), f"{answer.source} holds no configuration tree", "use vLLM 0.11.0 or later")
         return
     source = answer.source.partition("?")[0]
-    for key, section, name in _LEAVES:
+    for key, section, name in LEAVES:
         value = _section(tree, section).get(name)
         if _plain(value):
             yield seen(key, value, f"{source}: {section}.{name}", By.ENDPOINT)
@@ -66,6 +64,8 @@ def _plain(value: Any) -> bool:
 
 def _model(tree: Mapping[str, Any], source: str) -> Iterator[Reading | Unobserved]:
     model, cache = _section(tree, "model_config"), _section(tree, "cache_config")
+    if "seed" in model and model["seed"] is None:
+        yield seen("serve.seed", None, f"{source}: model_config.seed", By.ENDPOINT)
     if "quantization" in model:
         yield seen("serve.quantization", model["quantization"] or "none", f"{source}: quantization", By.ENDPOINT)
     kept = cache.get("cache_dtype")
