@@ -79,7 +79,7 @@ def dump(observation: Observation) -> dict[str, Any]:
         },
         "unobserved": {
             keys.dotted(each.path): {
-                "reason": each.reason, "mend": each.mend, **({"due": "live"} if each.due is Stage.LIVE else {})
+                "reason": each.reason, "mend": each.mend, **({"due": each.due.value} if each.due is not Stage.PREFLIGHT else {})
             }
             for each in sorted(observation.unobserved, key=lambda each: registry.position(each.path))
         },
@@ -209,7 +209,7 @@ def _unobserved(raw: Any, name: str) -> Iterable[Unobserved]:
             _text(each.get("reason", ""), f"reason of {key}", name),
             _text(each.get("mend", ""), f"mend of {key}", name),
         )
-        yield Unobserved(_key(key, name), reason, mend, Stage.LIVE if each.get("due") == "live" else Stage.PREFLIGHT)
+        yield Unobserved(_key(key, name), reason, mend, _stage(each.get("due", "preflight"), name))
 
 
 def _checks(raw: Any, name: str) -> Iterable[Check]:

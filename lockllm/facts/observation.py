@@ -59,7 +59,8 @@ class Reading(msgspec.Struct, frozen=True):
 class Unobserved(msgspec.Struct, frozen=True):
     """A fact, or everything below a path, that could not be seen: why, and what would show it.
 
-    `due` LIVE says that only a running server can show it: in stage preflight it is not due.
+    `due` LIVE says that only a running server can show it: in stage preflight it is not due. ALL says that only a full look
+    can, files and GPUs beside the running server: in stage live it is not due either.
     """
 
     path: Path

@@ -67,10 +67,10 @@ class Witnesses:
 
     def due(self, fact: Fact[Any], stage: Stage) -> bool:
         """Whether the stage should have shown the fact."""
+        why = self.unobserved(fact.path)
         if stage is Stage.LIVE:
-            return fact.live
+            return fact.live and (why is None or why.due is not Stage.ALL)
         if stage is Stage.PREFLIGHT:
-            why = self.unobserved(fact.path)
             return fact.due is Stage.PREFLIGHT and (why is None or why.due is Stage.PREFLIGHT)
         return True
 
