@@ -181,7 +181,7 @@ def _models(given: Given, where: str | None, by: By) -> list[Reading]:
 
 
 def _model(group: tuple[str, ...], model: Model, where: str | None, by: By) -> list[Reading]:
-    snapshot = _SNAPSHOT.search(model.text)
+    snapshot = None if "$" in model.text else _SNAPSHOT.search(model.text)
     if snapshot:
         repo = snapshot.group(1).replace("--", "/", 1)
         return [
