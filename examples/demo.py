@@ -39,7 +39,14 @@ def main() -> None:
 
     say("Now the checkpoint is pulled again, with another chat template in it, and somebody halves the context.")
     (home / "pulled.jinja").write_text(PULLED)
-    made = [sys.executable, str(TINY / "make.py"), "--out", str(home), "--template", str(home / "pulled.jinja")]
+    made: list[str | Path] = [
+        sys.executable,
+        str(TINY / "make.py"),
+        "--out",
+        str(home),
+        "--template",
+        str(home / "pulled.jinja"),
+    ]
     subprocess.run(made, check=True)
     with start.llama_server(home, *SERVER, "-c", "512") as server:
         shown(server)
@@ -68,7 +75,7 @@ def run(folder: Path, code: int, *arguments: str) -> None:
     """Shows a command, runs it, and expects its exit code."""
     print(f"\n$ lockllm {' '.join(arguments)}", flush=True)
     environ = {**os.environ, "LOCKLLM_CACHE": str(folder.parent / "cache")}
-    command = [Path(sys.executable).parent / "lockllm", *arguments]
+    command: list[str | Path] = [Path(sys.executable).parent / "lockllm", *arguments]
     done = subprocess.run(command, cwd=folder, env=environ, stderr=subprocess.STDOUT, check=False)
     print(f"[exit {done.returncode}]", flush=True)
     if done.returncode != code:

@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 TRANSFORMERS = ROOT / ".venv-transformers"
 VLLM = ROOT / ".venv-vllm"
+VLLM_ENV = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
 
 
 @dataclass
@@ -175,12 +176,15 @@ def vllm_serve(
 ) -> Iterator[Server]:
     """vLLM's API server on the CPU, not compiled. The distribution is `vllm-cpu`, so `vllm serve` does not run."""
     port = port or free_port()
-    python = str(venv / "bin" / "python")
-    argv = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--enforce-eager", *args]
-    argv += ["--host", "127.0.0.1", "--port", str(port)]
-    quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    with running(argv, port, {**quiet, **(env or {})}, 300) as server:
+    argv = [*vllm_command(model, *args, venv=venv), "--host", "127.0.0.1", "--port", str(port)]
+    with running(argv, port, {**VLLM_ENV, **(env or {})}, 300) as server:
         yield server
+
+
+def vllm_command(model: Path | str, *args: str, venv: Path = VLLM) -> list[str]:
+    """The command of `vllm_serve`, without its address."""
+    module = ["-m", "vllm.entrypoints.openai.api_server"]
+    return [str(venv / "bin" / "python"), *module, "--model", str(model), "--enforce-eager", *args]
 
 
 @contextmanager
