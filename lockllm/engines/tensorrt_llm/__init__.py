@@ -1,0 +1,40 @@
+"""TensorRT-LLM: `trtllm-serve`, its YAML file over its flags, `/version`, start logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lockllm.engines import Form
+from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines.tensorrt_llm.command import command, where
+from lockllm.engines.tensorrt_llm.given import given
+from lockllm.engines.tensorrt_llm.given import wants_files as _wants_files
+from lockllm.engines.tensorrt_llm.rules import NEWEST, checks, effective
+from lockllm.engines.tensorrt_llm.shown import PROBES, detect, from_http, from_log
+
+__all__ = [
+    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest", "packages",
+    "probes", "recognise", "wants_files", "where",
+]  # fmt: skip
+
+name = "tensorrt-llm"
+newest = NEWEST
+probes = PROBES
+distributions = ("tensorrt-llm",)
+packages = tuple(
+    """
+    torch tensorrt transformers tokenizers flashinfer-python triton nvidia-cutlass-dsl nvidia-modelopt xgrammar
+    llguidance nvidia-nccl-cu12 nvidia-nccl-cu13 nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-cublas-cu12
+    openai-harmony cuda-python
+    """.split()
+)
+
+
+def recognise(argv: Sequence[str]) -> Form | None:
+    """The launch form that an unwrapped command line is, or None."""
+    return _recognise(argv, name)
+
+
+def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
+    """Config files that the command names, as it spells them."""
+    return _wants_files(form)
