@@ -1,0 +1,119 @@
+"""The command line that puts facts in force on LMDeploy, and where each fact is set and seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lockllm.engines import Command, Context
+from lockllm.engines.lmdeploy import options
+from lockllm.facts.fact import Fact, Path
+from lockllm.facts.keys import dotted
+from lockllm.facts.observation import ABSENT, Raw
+
+_NAME_OF = {key: name for name, key in options.FACTS.items()}
+
+
+def command(facts: Mapping[Path, Any], context: Context) -> Command:
+    """The command line of a set of facts."""
+    args: dict[str, Any] = {}
+    env: dict[str, str] = {}
+    notes: list[str] = []
+    model = ""
+    for path, value in facts.items():
+        key = dotted(path)
+        if value is ABSENT or isinstance(value, Raw):
+            continue
+        if path[0] == "env":
+            env[path[1]] = str(value)
+        elif path in (("checkpoint", "repo"), ("checkpoint", "path")):
+            model = model or str(value)
+        elif path == ("checkpoint", "commit") and ("checkpoint", "repo") in facts:
+            args["revision"] = value
+        elif key in _NAME_OF:
+            args[_NAME_OF[key]] = value
+        elif path[:2] == ("serve", "args"):
+            _nest(args, path[2:], value)
+        elif key == "serve.gpu_memory_share":
+            args.setdefault("cache_max_entry_count", value)
+        elif key == "serve.kv_cache_dtype":
+            policy = next(
+                (name for name, dtype in options.KV_CACHE.items() if dtype == value and not name.isdigit()), None
+            )
+            if policy is not None:
+                args.setdefault("quant_policy", policy)
+        elif key == "serve.chat_template":
+            args["chat_template"] = value
+        elif path[0] == "serve":
+            notes.append(f"{key}: no option of LMDeploy sets it")
+    words = [word for name, value in args.items() for word in _words(name, value)]
+    return Command(argv=("lmdeploy", "serve", "api_server", model or "MODEL", *words), env=env, notes=tuple(notes))
+
+
+def _nest(into: dict[str, Any], path: Path, value: Any) -> None:
+    for part in path[:-1]:
+        held = into.setdefault(part, {})
+        if not isinstance(held, dict):
+            return
+        into = held
+    into[path[-1]] = value
+
+
+def _words(name: str, value: Any) -> list[str]:
+    flag = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        return [flag] if value else []
+    if isinstance(value, dict):
+        return [flag, json.dumps(value, sort_keys=True)]
+    if isinstance(value, (list, tuple)):
+        return [flag, *map(str, value)]
+    return [flag, str(value)]
+
+
+def where(fact: Fact[Any]) -> Mapping[str, str]:
+    """For `explain`: how the fact is set, defaulted and seen on LMDeploy."""
+    found: dict[str, str] = {}
+    if fact.key in _NAME_OF:
+        found["set_by"] = "--" + _NAME_OF[fact.key].replace("_", "-")
+    elif fact.key in _SET_BY:
+        found["set_by"] = _SET_BY[fact.key]
+    for word, texts in (("default", _DEFAULT), ("seen_at", _SEEN_AT), ("unknown", _UNKNOWN)):
+        if fact.key in texts:
+            found[word] = texts[fact.key]
+    return found
+
+
+_LOG = "start log with --log-level INFO"
+_SET_BY = {
+    "serve.kv_cache_dtype": "--quant-policy",
+    "serve.gpu_memory_share": "--cache-max-entry-count (of free memory)",
+    "serve.chat_template": "--chat-template NAME or FILE",
+    "engine.backend": "--backend; only pytorch is final",
+}
+_DEFAULT = {
+    "serve.dtype": "float16 of float32 and float16 checkpoints; bfloat16 where the GPU has it",
+    "serve.tensor_parallel_size": "1",
+    "serve.max_num_seqs": "by the GPU's name: 384, 1024, else 128",
+    "serve.max_model_len": "the model's own",
+    "serve.enable_prefix_caching": "false",
+    "serve.enforce_eager": "false",
+    "serve.kv_cache_dtype": "the model's dtype",
+    "serve.max_num_batched_tokens": "8192",
+    "serve.generation_config": "auto since 0.15.0; before, generation_config.json sets no sampling default",
+    "sampling.temperature": "0.8, or generation_config.json; 0.7 before 0.15.0",
+    "sampling.top_p": "1.0, or generation_config.json",
+    "sampling.top_k": "50, or generation_config.json; 40 before 0.15.0",
+}
+_SEEN_AT = {
+    "engine.backend": f"mapped _turbomind library; {_LOG}",
+    "serve.dtype": _LOG,
+    "serve.tensor_parallel_size": _LOG,
+    "serve.max_num_seqs": _LOG,
+    "serve.max_model_len": _LOG,
+    "serve.enable_prefix_caching": _LOG,
+}
+_UNKNOWN = {
+    "engine.version": "no endpoint shows it",
+    "chat_template.sha256": "some families use a built-in Python template chosen by the model's path",
+}

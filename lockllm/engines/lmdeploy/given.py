@@ -1,0 +1,101 @@
+"""What an `lmdeploy serve api_server` command line and its environment give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lockllm.engines import Form, Given, Model
+from lockllm.engines._argparse import Word, parse
+from lockllm.engines._collect import Collect, is_path, pairs, source_of
+from lockllm.engines._values import secret_name
+from lockllm.engines._variables import is_common
+from lockllm.engines.lmdeploy import options
+from lockllm.facts.env import is_secret
+from lockllm.facts.observation import CheckStatus
+
+NAME = "lmdeploy"
+
+
+def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
+    """What the command says."""
+    told = Collect(NAME, live)
+    parsed = parse(form.args, options.TABLE)
+    told.refuse(parsed.problems, False, "lmdeploy 0.18")
+    for word in parsed.words:
+        _word(told, word)
+    if parsed.positionals:
+        revision = told.model.revision if told.model else None
+        told.model = Model(text=parsed.positionals[0], source="argument", revision=revision)
+    if len(parsed.positionals) > 1:
+        told.finding(
+            "check.flags_accepted", CheckStatus.UNKNOWN, "more than one model is named", "lmdeploy serve api_server",
+            "name one",
+        )  # fmt: skip
+    for name in sorted(env):
+        if not is_secret(name) and (name in options.READ or is_common(name)):
+            told.variable(name, env[name])
+    return told.given()
+
+
+def _word(told: Collect, word: Word) -> None:
+    name, value, source = word.name, word.value, source_of(word)
+    if name in options.SECRETS or secret_name(name):
+        told.secret(value)
+    elif name == "revision":
+        told.model = Model(text=told.model.text if told.model else "", source=source, revision=str(value))
+    elif name in options.PER_NODE:
+        told.per_node[name] = value
+    elif name == "speculative_draft_model":
+        told.draft = Model(text=str(value), source=source)
+    elif name == "adapters":
+        told.adapters.clear()
+        for key, path in pairs(value if isinstance(value, tuple) else (value,)):
+            told.adapters[key] = Model(text=path, source=source)
+    elif name == "chat_template":
+        _template(told, str(value), source)
+    elif name == "quant_policy":
+        _cache(told, value, source)
+    elif name == "generation_config":
+        _generation(told, str(value), source)
+    elif name in options.FACTS:
+        told.set(options.FACTS[name], value, source)
+        if name in options.KEPT_TOO:
+            told.kept(name, value, source)
+    elif name in options.OPERATIONAL:
+        told.operational.append(name)
+        if name == "server_port" and isinstance(value, int):
+            told.port = value
+    else:
+        _kept(told, name, value, source)
+
+
+def _kept(told: Collect, name: str, value: Any, source: str) -> None:
+    told.kept(name, value, source)
+    if name == "nnodes":
+        told.per_node[name] = value
+    elif name == "cache_max_entry_count":
+        told.set("serve.gpu_memory_share", value, source)
+    elif name == "hf_overrides" and isinstance(value, dict) and isinstance(value.get("rope_scaling"), dict):
+        told.set("serve.rope_scaling", value["rope_scaling"], source)
+
+
+def _template(told: Collect, text: str, source: str) -> None:
+    if is_path(text) or text.endswith((".json", ".jinja")):
+        told.path("serve.chat_template", text, source)
+    else:
+        told.set("serve.chat_template", text, source)
+
+
+def _cache(told: Collect, value: Any, source: str) -> None:
+    told.kept("quant_policy", int(value) if str(value).isdigit() else value, source)
+    dtype = options.KV_CACHE.get(str(value).lower())
+    if dtype is not None:
+        told.set("serve.kv_cache_dtype", dtype, source)
+
+
+def _generation(told: Collect, text: str, source: str) -> None:
+    if is_path(text):
+        told.path("serve.generation_config", text, source)
+    elif text != "auto":
+        told.set("serve.generation_config", text, source)
