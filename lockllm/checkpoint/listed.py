@@ -107,7 +107,7 @@ def is_safe(path: str) -> bool:
     )
 
 
-def whole(root: str, rows: Iterable[tuple[str, int | None]], wish: Wish) -> tuple[str, ...]:
+def missing(root: str, rows: Iterable[tuple[str, int | None]], wish: Wish) -> tuple[str, ...]:
     """Which files that reach inference are missing below `root`, or are of another size."""
     held = dict(rows)
     kept = select(held, engine=wish.engine, include=wish.include, exclude=wish.exclude).kept

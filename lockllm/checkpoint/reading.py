@@ -17,8 +17,9 @@ from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
-Hashing = Literal["full", "quick", "none"]
-"""`full`: every byte, or a digest kept from earlier; `quick`: weights by size and claim, the rest by bytes; `none`: no digest."""
+Hashing = Literal["full", "quick", "claims", "none"]
+"""`full`: every byte, or a digest kept from earlier; `quick`: weights by size and claim, the rest by bytes; `claims`: weights by
+claim, the rest and what has no claim by bytes; `none`: no digest."""
 
 Cache = Literal["auto", "any", "renew", "off"]
 """`auto`: on local file systems; `any`: everywhere; `renew`: hash again, and keep; `off`: neither read nor kept."""
@@ -124,6 +125,9 @@ def _cache(task: Task) -> digests.Cache | None:
 def _is_hashed(task: Task, name: str, entry: Entry) -> bool:
     if task.hashing == "none":
         return False
+    if task.hashing == "claims":
+        claim = task.claims.get(name)
+        return task.roles[name] not in _HEAVY or claim is None or claim.sha256 is None
     return task.hashing == "full" or (task.roles[name] not in _HEAVY and entry.size <= _SMALL)
 
 
@@ -139,7 +143,7 @@ def _file(task: Task, name: str, made: hashing.Digest | None, earlier: digests.K
             blake3=held.blake3 if task.blake3 else None,
         )  # fmt: skip
     claim = task.claims.get(name)
-    if claim is not None and claim.sha256 is not None and task.hashing == "quick":
+    if claim is not None and claim.sha256 is not None and task.hashing in ("quick", "claims"):
         return SeenFile(**{**common, "source": claim.source}, size=entry.size, sha256=claim.sha256, evidence="claimed")
     return SeenFile(**common, size=entry.size, evidence="claimed" if task.hashing == "quick" else "")
 

@@ -23,6 +23,7 @@ from lockllm.observe.serving import Serving
 
 __all__ = ["Request", "observe", "subject"]
 
+_MADE = Unobserved(("checkpoint",), "the look at it is made already")
 _ROUNDS = 3
 """How often a server that is no local process is asked: replicas behind one address take turns."""
 
@@ -30,7 +31,7 @@ _ROUNDS = 3
 def observe(request: Request) -> Observation:
     """Look at a host as a request says. UsageError where it names what is not there; all else is data."""
     found = serving.locate(request)
-    place = serving.checkpoint(request, found)
+    place = serving.checkpoint(request, found) if request.look is None else _MADE
     installed = found.environment.distributions if found.environment else {}
     deep = found.stage is not Stage.LIVE and not request.quick
     pile = Pile()
@@ -96,7 +97,11 @@ def _rules(
         _guarded(pile, f"arguments of {engine.name}", lambda: engine.checks(given, context()))
     if looked.main is not None:
         main = looked.main
-        _guarded(pile, "chat template", lambda: prompts.observe(found, engine, main, context(), pile.values))
+        _guarded(
+            pile,
+            "chat template",
+            lambda: prompts.observe(found, engine, main, context(), pile.values, request.keep_template),
+        )
 
 
 def _guarded(pile: Pile, what: str, read: Callable[[], Iterable[Any]]) -> None:

@@ -40,7 +40,9 @@ def look(request: Request, serving: Serving, place: tuple[str, str | None, str] 
     unseen: list[Unobserved] = []
     main: Look | None = None
     source = ""
-    if isinstance(place, Unobserved):
+    if request.look is not None:
+        main, source = request.look, request.look.layout.source
+    elif isinstance(place, Unobserved):
         unseen += _nothing(place)
     else:
         looked = _one(request, serving, place, request.include, request.exclude)
@@ -64,7 +66,9 @@ def look(request: Request, serving: Serving, place: tuple[str, str | None, str] 
 
 def hashing(request: Request, serving: Serving) -> Hashing:
     """How much of the files is read: nothing at stage live."""
-    return "none" if serving.stage is Stage.LIVE else "quick" if request.quick else "full"
+    if serving.stage is Stage.LIVE:
+        return "none"
+    return "quick" if request.quick else "claims" if request.claims else "full"
 
 
 def _one(
@@ -102,12 +106,19 @@ def _one(
         return LockllmError(f"{path} cannot be read: {error.strerror}", mend="see its permissions")
 
 
+def _other(request: Request, serving: Serving, model: Model) -> Look | Unobserved | LockllmError:
+    """The look at another checkpoint than the main one, made already or made here."""
+    if model.text in request.looks:
+        return request.looks[model.text]
+    place = places.model(model, serving, request)
+    return place if isinstance(place, Unobserved) else _one(request, serving, place, (), ())
+
+
 def _tokenizer(
     request: Request, serving: Serving, model: Model, found: list[Reading], unseen: list[Unobserved]
 ) -> None:
     """A tokenizer of another repository or folder: its own repo, commit and content."""
-    place = places.model(model, serving, request)
-    looked = place if isinstance(place, Unobserved) else _one(request, serving, place, (), ())
+    looked = _other(request, serving, model)
     if isinstance(looked, Look):
         found += [reading for reading in looked.readings if reading.fact.path[0] == "tokenizer"]
         source = looked.layout.source or looked.layout.given
@@ -123,8 +134,7 @@ def _beside(
     request: Request, serving: Serving, model: Model, prefix: Path, found: list[Reading], unseen: list[Unobserved]
 ) -> None:
     """The facts of another checkpoint - an adapter, a draft model - under their own group."""
-    place = places.model(model, serving, request)
-    looked = place if isinstance(place, Unobserved) else _one(request, serving, place, (), ())
+    looked = _other(request, serving, model)
     if not isinstance(looked, Look):
         reason, mend = (looked.reason, looked.mend) if isinstance(looked, Unobserved) else (looked.what, looked.mend)
         unseen.append(Unobserved(prefix, reason, mend))

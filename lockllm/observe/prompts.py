@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lockllm.checkpoint import Look
@@ -19,9 +19,14 @@ _GGUF = "tokenizer.chat_template"
 
 
 def observe(
-    serving: Serving, engine: Engine | None, look: Look, context: Context, held: Mapping[Path, Any]
-) -> Iterator[Reading | Unobserved | Check]:
-    """Template, context and probes; what the server itself has said of them stands before it."""
+    serving: Serving, engine: Engine | None, look: Look, context: Context, held: Mapping[Path, Any],
+    keep: Callable[[str], None] | None = None,
+) -> Iterator[Reading | Unobserved | Check]:  # fmt: skip
+    """Template, context and probes; what the server itself has said of them stands before it. `keep` gets the text in force."""
+    if look.format == "gguf" and not look.gguf:
+        for group in ("chat_template", "prompt_probes"):
+            yield Unobserved((group,), "no header of a GGUF was read", "name one GGUF file that is here")
+        return
     name = engine.name if engine else None
     setup = readings.Setup(
         engine=name,
@@ -44,6 +49,9 @@ def observe(
         tokenizer_json=tokenizer if os.path.isfile(tokenizer) else None,
         by=By.FILE,
     )
+    winner = found.resolution.winner
+    if keep is not None and winner is not None and winner.text is not None:
+        keep(winner.text)
     yield from found.readings
     yield from found.unobserved
     yield from found.checks

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from lockllm.checkpoint import Look
 from lockllm.documents.lock import Lock
 from lockllm.engines import Given
 from lockllm.facts.fact import Path, Stage
@@ -31,6 +32,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     revision: str | None = None
     commit: str | None = None
     path: str | None = None  # the checkpoint as the spec names it
+    look: Look | None = None  # of the checkpoint, made already
+    looks: Mapping[str, Look] = {}  # of what stands beside it, made already, by repository
     # sources
     server: str | None = None
     pid: int | None = None
@@ -48,11 +51,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = "/"
     # depth
     quick: bool = False
+    claims: bool = False  # weights that claim a digest are not read
     rehash: bool = False
     deep: bool = False
     cache: str = "auto"  # of digests: auto, any, off
     blake3: bool = False
     progress: Progress | None = None
+    keep_template: Callable[[str], None] | None = None  # is given the text of the template in force
 
     def of_lock(self, lock: Lock) -> Request:
         """This request, looking for what a lock names."""
