@@ -8,9 +8,10 @@ from lockllm.engines import Form
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.vllm.command import command
 from lockllm.engines.vllm.findings import checks
-from lockllm.engines.vllm.given import given
+from lockllm.engines.vllm.given import given, read
 from lockllm.engines.vllm.http import PROBES, detect, from_http
 from lockllm.engines.vllm.log import from_log
+from lockllm.engines.vllm.named_files import wanted
 from lockllm.engines.vllm.options import NEWEST
 from lockllm.engines.vllm.rules import effective
 from lockllm.engines.vllm.where import where
@@ -42,5 +43,6 @@ def recognise(argv: Sequence[str]) -> Form | None:
 
 
 def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
-    """The YAML file of `--config FILE`."""
-    return named(form)
+    """The YAML file of `--config FILE`, the chat template and the generation config that the command names."""
+    yield from named(form)
+    yield from wanted(read(form, {}, None).parsed.last())

@@ -12,7 +12,7 @@ from lockllm.engines._argparse import Parsed, Problem, Word, canonical, parse
 from lockllm.engines._collect import Collect
 from lockllm.engines._releases import at_least, below
 from lockllm.engines._values import is_json, secret_name, unresolved
-from lockllm.engines.vllm import findings, options, variables
+from lockllm.engines.vllm import findings, named_files, options, variables
 from lockllm.engines.vllm.spread import SPREADERS, spread
 from lockllm.engines.vllm.yaml_config import Config, config
 from lockllm.facts.observation import CheckStatus
@@ -43,6 +43,12 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     words = said.parsed.last()
     for word in words.values():
         _word(found, word, _source(said, word), words, version)
+    if (template := words.get("chat_template")) is not None:
+        named_files.chat_template(found, template, _source(said, template), files)
+    if (folder := words.get("generation_config")) is not None and _is_folder(folder.value):
+        over = words["override_generation_config"].value if "override_generation_config" in words else {}
+        typed = over if isinstance(over, dict) else {}
+        named_files.generation_config(found, folder.value, _source(said, folder), files, typed)
     for reading in variables.readings(env, version, found.by):
         if reading.fact.path[0] == "env":
             found.env.append(reading)
@@ -73,7 +79,7 @@ def read(form: Form, files: Mapping[str, str], version: str | None) -> Reading:
         )  # fmt: skip
         if best is None or _refusals(said) < _refusals(best):
             best = said
-        if not _refusals(said):
+        if not _refusals(said) or (said is best and not _in_history(said)):
             break
     assert best is not None
     return best
@@ -91,6 +97,13 @@ def _refusals(said: Reading) -> int:
         not word.known or (word.flag not in table.flags and canonical(word.flag) in options.history())
         for word in said.parsed.words
     )
+
+
+def _in_history(said: Reading) -> bool:
+    """Whether another release may know what this one refuses."""
+    table = options.options(said.release)
+    refused = [canonical(word.flag) for word in said.parsed.words if not word.known or word.flag not in table.flags]
+    return any(name.startswith(part) for part in refused for name in options.history())
 
 
 def _rewritten(form: Form, settings: Sequence[str], release: str) -> list[str]:
@@ -139,18 +152,19 @@ def _word(found: Collect, word: Word, source: str, words: Mapping[str, Word], ve
 
 
 def _neutral(found: Collect, name: str, value: Any, source: str) -> None:
-    if name == "generation_config" and isinstance(value, str) and value not in ("auto", "vllm"):
-        if unresolved(value):
-            found.set(("serve", name), value, source)
-        else:
-            found.path("serve.generation_config", value, source)
-    elif name == "max_model_len" and value == -1:
+    if name == "generation_config" and _is_folder(value):
+        return
+    if name == "max_model_len" and value == -1:
         found.set(("serve", name), "auto", source)
     elif name in _NOT_AUTO and value == "auto":
         found.set(("serve", name), "", source)
         found.readings[("serve", name)] = msgspec.structs.replace(found.readings[("serve", name)], value="auto")
     else:
         found.set(("serve", name), value, source)
+
+
+def _is_folder(value: Any) -> bool:
+    return isinstance(value, str) and value not in ("auto", "vllm") and not unresolved(value)
 
 
 def _kept(found: Collect, word: Word, source: str) -> None:

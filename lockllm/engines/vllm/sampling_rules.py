@@ -31,7 +31,8 @@ def effective(now: Case, given: Given | None) -> Iterable[Reading | Unobserved]:
     """The defaults in force, each with its winner."""
     folder = given is not None and any(path.fact.path == ("serve", "generation_config") for path in given.paths)
     source = now.said("serve.generation_config")
-    if folder or (isinstance(source, str) and source not in ("auto", "vllm")):
+    read = isinstance(source, str) and len(source) == 64  # the folder's file was read: what it says was given
+    if folder or (isinstance(source, str) and source not in ("auto", "vllm") and not read):
         yield Unobserved(
             ("sampling",), "the defaults stand in a folder of their own", "read its generation_config.json"
         )
@@ -41,7 +42,9 @@ def effective(now: Case, given: Given | None) -> Iterable[Reading | Unobserved]:
         yield Unobserved(("sampling",), "the checkpoint's files were not seen", "name them with --checkpoint")
         return
     for name, neutral in _NEUTRAL.items():
-        if ("sampling", name) not in now.given:
+        if read and name == "top_k" and ("sampling", name) not in now.given:
+            yield Unobserved(("sampling", name), "whether the folder's file names it was not told", "send it")
+        elif ("sampling", name) not in now.given:
             yield _one(now, name, neutral, declared)
     yield from _stop_ids(now)
     yield seen("sampling.completions.max_tokens", 16, f"vLLM {now.version}: default of the route", By.DEFAULT)

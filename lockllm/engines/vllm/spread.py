@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -124,14 +123,6 @@ def _memory_share(found: Collect, word: Word, source: str, words: Mapping[str, W
     found.set(("serve", word.name), word.value, source)
 
 
-def _chat_template(found: Collect, word: Word, source: str, words: Mapping[str, Word], version: str | None) -> None:
-    text = str(word.value)
-    if any(mark in text for mark in ("{{", "{%", "{#", "\n")):
-        found.set("serve.chat_template", hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), source)
-    else:
-        found.path("serve.chat_template", text, source)
-
-
 SPREADERS: dict[str, Callable[[Collect, Word, str, Mapping[str, Word], str | None], Any]] = {
     "speculative_config": _speculative,
     "speculative_model": _draft,
@@ -143,6 +134,5 @@ SPREADERS: dict[str, Callable[[Collect, Word, str, Mapping[str, Word], str | Non
     "override_generation_config": _sampling,
     "default_chat_template_kwargs": _template_arguments,
     "gpu_memory_utilization": _memory_share,
-    "chat_template": _chat_template,
 }
 """Option -> what reads it."""

@@ -1,0 +1,81 @@
+"""Files that a vLLM command names: its chat template, and the folder of its generation config."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lockllm.engines import MayBeMissing
+from lockllm.engines._argparse import Word
+from lockllm.engines._collect import Collect
+from lockllm.engines._values import unresolved
+from lockllm.engines.vllm.spread import SAMPLING_KEYS
+from lockllm.facts.keys import parse
+from lockllm.facts.observation import By
+from lockllm.facts.registry import seen
+
+_JINJA = "{}\n"
+_AMBIGUOUS = ("top_k", 50)
+"""What transformers 4 leaves out as its own default and transformers 5 keeps: no value of it is told here."""
+
+
+def wanted(words: Mapping[str, Word]) -> Iterator[str]:
+    """The names of the files, as the command spells them. A template may be text, or the name of a built-in one."""
+    template = words.get("chat_template")
+    if template is not None and _is_file(template.value):
+        yield MayBeMissing(template.value)
+    folder = words.get("generation_config")
+    if folder is not None and folder.value not in ("auto", "vllm") and _is_file(folder.value):
+        yield MayBeMissing(_inside(folder.value))
+
+
+def chat_template(found: Collect, word: Word, source: str, files: Mapping[str, str]) -> None:
+    """The template that `--chat-template` puts in force: a file's text, or what was typed if it looks like Jinja."""
+    text = word.value
+    if not isinstance(text, str):
+        return
+    found.set("chat_template.source", "--chat-template", source)
+    if text in files:
+        _template(found, files[text].replace("\r\n", "\n").replace("\r", "\n"), source)
+    elif any(char in text for char in _JINJA) and not unresolved(text.replace("{{", "").replace("}}", "")):
+        _template(found, text, source)
+    else:
+        found.path("serve.chat_template", text, source)
+
+
+def _template(found: Collect, text: str, source: str) -> None:
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    found.set("serve.chat_template", digest, source)
+    found.set("chat_template.sha256", digest, source)
+
+
+def generation_config(
+    found: Collect, folder: str, source: str, files: Mapping[str, str], typed: Mapping[str, Any]
+) -> None:
+    """`--generation-config FOLDER`: its file's digest, and the sampling defaults that stand in it."""
+    text = files.get(_inside(folder))
+    if text is None:
+        found.path("serve.generation_config", folder, source)
+        return
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    found.set("serve.generation_config", digest, source)
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        found.warnings.append(f"{_inside(folder)} is no JSON")
+        return
+    for key, value in told.items() if isinstance(told, dict) else ():
+        path = parse(f"sampling.{'max_tokens' if key == 'max_new_tokens' else key}")
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if key in SAMPLING_KEYS and number and key not in typed and (key, value) != _AMBIGUOUS:
+            found.readings[path] = seen(path, value, f"{_inside(folder)}: {key}", By.RULE)
+
+
+def _is_file(text: Any) -> bool:
+    return isinstance(text, str) and bool(text) and not any(char in text for char in _JINJA) and not unresolved(text)
+
+
+def _inside(folder: str) -> str:
+    return folder.rstrip("/") + "/generation_config.json"
