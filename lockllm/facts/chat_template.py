@@ -44,7 +44,7 @@ PROBE = Family(
         "restore template, tokenizer and template arguments as locked",
         "A fixed conversation: `text` is the sha256 of its rendering, `token_count` and `token_ids` (sha256) what the tokenizer makes.",
         follows_from=("chat_template.sha256", "checkpoint.files"), causes=("tokenizer.content_sha256", "chat_template.content_format"),
-        settable=False,
+        settable=False, stale_with=("chat_template.sha256", "tokenizer.content_sha256", "engine.version"),
     ),
     depth=0,
 )  # fmt: skip

@@ -12,14 +12,18 @@ from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec, is_range
 from lockllm.engines import Context, Given
 from lockllm.facts import keys, registry
+from lockllm.facts.check import CHECKS
 from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.keys import Glob
 from lockllm.facts.observation import ABSENT, By, Observation, Raw, Reading, Unobserved
+from lockllm.judge.policy import inside
+from lockllm.resolve.agreement import Disagreement, disagreements
 
 SPEC = "llm.toml"
 _FILES = ("checkpoint", "tokenizer", "quantization", "chat_template", "adapters", "draft", "prompt_probes")
 _STACK = ("packages", "libraries", "cuda", "rocm")
 _ASKED = ("serve", "sampling")
+_ASKED_OF_THE_HUB = (("checkpoint", "repo"), ("checkpoint", "revision"), ("checkpoint", "commit"))
 _NO_ENVIRONMENT = "the engine is not installed here; run `lockllm observe` on the host and lock with --observation"
 _NO_HOST = "no host was looked at; run `lockllm observe` there and lock with --observation"
 
@@ -37,6 +41,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     unobserved: tuple[Unobserved, ...] = ()
     commit: str | None = None
     commit_via: str = ""
+    kept_commit: bool = False  # the commit is the old lock's: what `files` do not show of it stays
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,14 +52,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     pin: tuple[str, ...] = ()
     accept_observed: tuple[str, ...] = ()
 
-
-class Disagreement(msgspec.Struct, frozen=True):
-    """A fact on which the observation contradicts what the spec resolves to."""
-
-    fact: Fact[Any]
-    resolved: Any
-    observed: Any
-    source: str
+    def renews(self, path: Path) -> bool:
+        """Whether a fact is to be resolved again, whatever the old lock holds."""
+        return self.upgrade or any(Glob(text).matches(path) for text in self.upgrade_facts)
 
 
 class Filled(msgspec.Struct, frozen=True):
@@ -67,34 +67,55 @@ class Filled(msgspec.Struct, frozen=True):
 
 def fill(spec: Spec, sources: Sources, old: Lock | None, options: Options) -> Filled:
     """The lock of one spec. Never guesses: what no source has is unpinned with the reason."""
-    filler = _Filler(spec, sources, old, options)
-    filler.files()
-    filler.engine()
-    filler.host()
-    filler.stack()
-    filler.in_force()
-    filler.requested()
-    filler.kept_unknown()
-    filler.against_observation()
-    return filler.done()
+    filled = _Filler(spec, sources, old, options).filled()
+    taken = _accepted(filled, sources, options)
+    return _Filler(spec, sources, old, options, taken).filled() if taken else filled
+
+
+def _accepted(filled: Filled, sources: Sources, options: Options) -> dict[Path, Reading]:
+    """What `--accept-observed` takes of that on which host and spec disagree, and all that follows from it."""
+    globs = tuple(map(Glob, options.accept_observed))
+    seen = _best(sources.observation.readings if sources.observation else ())
+    chosen = [
+        each.fact.path
+        for each in filled.disagreements
+        if any(
+            glob.matches(path) for glob in globs for path in (each.fact.path, keys.parse(each.because or each.fact.key))
+        )
+    ]
+    return {path: seen[path] for path in chosen if path in seen}
 
 
 class _Filler:
-    def __init__(self, spec: Spec, sources: Sources, old: Lock | None, options: Options) -> None:
-        self.spec, self.sources = spec, sources
+    def __init__(
+        self, spec: Spec, sources: Sources, old: Lock | None, options: Options, taken: Mapping[Path, Reading] = {}
+    ) -> None:
+        self.spec, self.sources, self.taken = spec, sources, taken
         self.old = old
         self.values: dict[Path, Any] = {}
         self.via: dict[Path, str] = {}
         self.absent: set[Path] = set()
         self.unpinned: dict[Path, str] = {}
-        self.disagreements: list[Disagreement] = []
         self.warnings: list[str] = []
         self._upgrade = options.upgrade
         self._fresh = tuple(map(Glob, options.upgrade_facts))
         self._pin = tuple(map(Glob, options.pin))
-        self._accept = tuple(map(Glob, options.accept_observed))
         self._seen = _best(sources.observation.readings if sources.observation else ())
         self._why = {each.path: each.reason for each in sources.unobserved}
+
+    def filled(self) -> Filled:
+        """Every group, each from the first source that has it."""
+        self.files()
+        self.engine()
+        self.host()
+        self.stack()
+        self.in_force()
+        self.probes()
+        self.requested()
+        self.kept_unknown()
+        self.accepted()
+        lock = self.lock()
+        return Filled(lock, disagreements(self.spec, lock, self.sources.observation), tuple(self.warnings))
 
     def put(self, fact: Fact[Any], value: Any, via: str) -> None:
         if not fact.lockable:
@@ -123,6 +144,8 @@ class _Filler:
             fact = registry.find(path)
             if path[0] not in groups or path in self.values or path in self.absent or self._moved(fact):
                 continue
+            if path in _ASKED_OF_THE_HUB or not self._in_range(path, self.old.values.get(path)):
+                continue
             self.put(fact, self.old.values.get(path, ABSENT), self.old.via.get(path, ""))
             if path in self.old.absent:
                 self.absent.add(path)
@@ -133,6 +156,7 @@ class _Filler:
         spec = self.spec
         if self.sources.files is not None:
             self.take(self.sources.files, _FILES)
+            self._keep_unseen()
         else:
             self.keep(_FILES)
         if spec.repo:
@@ -156,13 +180,13 @@ class _Filler:
 
     def host(self) -> None:
         self._spec_facts(("host",))
-        for path, text in self.spec.requires.items():
-            if path[0] == "host" and path not in self._seen:
-                self.put(registry.find(path), text, self._spec_name)
         self.take(self._seen.values(), ("host",))
         self.keep(("host",))
         if self.sources.host is not None:
             self.take(self.sources.host, ("host",))
+        for path, text in self.spec.requires.items():
+            if path[0] == "host" and path not in self.absent:
+                self.put(registry.find(path), self.values.get(path, text), self.via.get(path) or self._spec_name)
         named = {path for path in (*self.values, *self.absent) if path[0] == "host"}
         if not named - set(self.spec.values) - set(self.spec.requires):
             self.unpinned[("host",)] = self._why.get(("host",), _NO_HOST)
@@ -186,7 +210,7 @@ class _Filler:
     def in_force(self) -> None:
         self._spec_facts(_ASKED)
         engine = engines.load(self.spec.engine or "")
-        given = given_by(self.spec)
+        given = given_by(self.spec, self.taken.values())
         context = Context(
             version=self.sources.version,
             checkpoint={
@@ -206,6 +230,14 @@ class _Filler:
             if isinstance(each, Unobserved) and not self._holds(each.path):
                 self.unpinned[each.path] = each.reason
 
+    def probes(self) -> None:
+        """What could not be rendered here: from the observation, else as it was, where all that it hangs on still is."""
+        version = ("prompt_probes", "version")
+        mine, theirs = self.values.get(version), self._seen.get(version)
+        if theirs is not None and mine in (None, theirs.value):
+            self.take(self._seen.values(), ("prompt_probes",))
+        self.keep(("prompt_probes",))
+
     def requested(self) -> None:
         """Facts that are locked only where the spec names them, or `--pin` takes them from the observation."""
         self._spec_facts(("kernels", "env", "engine", "libraries", "cuda", "host"))
@@ -215,7 +247,7 @@ class _Filler:
         if self.old is not None and not self._upgrade:
             for path, value in self.old.values.items():
                 fact = registry.find(path)
-                if fact.known and fact.on_request and path not in self.values and not self._moved(fact):
+                if fact.known and path not in self.values and not self._moved(fact) and self._pinned(fact):
                     self.put(fact, value, self.old.via.get(path, ""))
         if not any(path[0] == "kernels" for path in self.values):
             self.unpinned[("kernels",)] = "only the start log shows them: lock with --observation and --pin kernels.*"
@@ -228,42 +260,45 @@ class _Filler:
             if not registry.find(path).known and path not in self.values:
                 self.values[path] = value
 
-    def against_observation(self) -> None:
-        for path, reading in self._seen.items():
-            fact = reading.fact
-            if path not in self.values or not fact.verified or path == ("engine", "version"):
-                continue
-            if registry.same(fact, self.values[path], reading.value) or self._in_range(path, reading):
-                continue
-            if any(glob.matches(path) for glob in self._accept):
-                self.put(fact, reading.value, "observation")
-            elif path[0] not in _STACK:
-                self.disagreements.append(Disagreement(fact, self.values[path], reading.value, reading.source))
-        if ("engine", "version") in self._seen and not self._same_engine_seen():
-            seen = self._seen[("engine", "version")]
-            self.disagreements.append(Disagreement(seen.fact, self.sources.version, seen.value, seen.source))
+    def accepted(self) -> None:
+        """What the host shows instead of what the spec resolves to."""
+        for path, reading in self.taken.items():
+            self.values.pop(path, None)
+            self.put(reading.fact, reading.value, "observation")
+            if path[0] in _ASKED and reading.fact.settable:
+                told = registry.dump(reading.fact, reading.value)
+                self.warnings.append(
+                    f"{reading.fact.key} is as the host shows it; to keep it, write {told!r} in {self._spec_name}"
+                )
 
-    def done(self) -> Filled:
+    def lock(self) -> Lock:
+        """What was gathered, as one lock."""
         spec = self.spec
-        policy = {
-            fact.key: fact.policy for path in self.values if (fact := registry.find(path)).policy is not Policy.EXACT
-        }
-        for path in spec.requires:
-            if registry.find(path).type.compatible is not None and path[0] == "host":
-                policy[keys.dotted(path)] = Policy.COMPATIBLE
-        lock = Lock(
+        return Lock(
             values=self.values,
             absent=frozenset(path for path in self.absent if path not in self.values),
             unpinned={path: reason for path, reason in self.unpinned.items() if path not in self.values},
             requires=spec.requires,
-            policy={**policy, **spec.policy},
+            policy={**self._default_policies(), **spec.policy},
             waive=spec.waive,
             include=spec.include,
             exclude=spec.exclude,
             via=self.via,
-            spec=spec.name.replace("\\", "/").rsplit("/", 1)[-1],
+            spec=self._spec_name,
         )
-        return Filled(lock, tuple(self.disagreements), tuple(self.warnings))
+
+    def _default_policies(self) -> dict[str, Policy]:
+        """Every policy that is not exact, but where the spec says otherwise, by key or glob."""
+        ranged = {path for path in self.spec.requires if path[0] == "host" and registry.find(path).type.compatible}
+        rows = {registry.find(path).key: registry.find(path).policy for path in self.values}
+        rows |= {row.name: row.policy for row in CHECKS}
+        rows |= {keys.dotted(path): Policy.COMPATIBLE for path in ranged}
+        named = tuple(map(Glob, self.spec.policy))
+        return {
+            key: policy
+            for key, policy in rows.items()
+            if policy is not Policy.EXACT and not any(glob.matches(keys.parse(key)) for glob in named)
+        }
 
     @property
     def _spec_name(self) -> str:
@@ -274,16 +309,36 @@ class _Filler:
             if path[0] in groups:
                 self.put(registry.find(path), value, self._spec_name)
 
+    def _pinned(self, fact: Fact[Any]) -> bool:
+        """Whether a value that nothing gives now stays. Of what the spec decides, only that which no rule of the engine tells."""
+        if fact.group in _ASKED:
+            return (
+                fact.path in self.unpinned and not self._has_moved("engine.version") and not self._has_moved("host.gpu")
+            )
+        return fact.on_request
+
     def _moved(self, fact: Fact[Any]) -> bool:
         if any(glob.matches(fact.path) for glob in self._fresh):
             return True
-        held = self.old.values if self.old is not None else {}
-        return any(
-            (path := keys.parse(key)) in held
+        return any(map(self._has_moved, fact.stale_with))
+
+    def _has_moved(self, key: str) -> bool:
+        path, held = keys.parse(key), self.old.values if self.old is not None else {}
+        return (
+            path in held
             and path in self.values
             and not registry.same(registry.find(path), held[path], self.values[path])
-            for key in fact.stale_with
         )
+
+    def _keep_unseen(self) -> None:
+        """Of the same commit, what an earlier look showed and this one could not."""
+        if not self.sources.kept_commit or self.old is None or self._upgrade:
+            return
+        for path in [*self.old.values, *self.old.absent]:
+            unseen = path[0] in _FILES and any(path[: len(gap)] == gap for gap in self._why)
+            fact = registry.find(path)
+            if unseen and path not in self.values and path not in self.absent and not self._moved(fact):
+                self.put(fact, self.old.values.get(path, ABSENT), self.old.via.get(path, ""))
 
     def _same_engine_seen(self) -> bool:
         reading = self._seen.get(("engine", "version"))
@@ -292,11 +347,9 @@ class _Filler:
     def _holds(self, path: Path) -> bool:
         return any(held[: len(path)] == path for held in (*self.values, *self.absent))
 
-    def _in_range(self, path: Path, reading: Reading) -> bool:
-        from lockllm.judge.policy import inside
-
+    def _in_range(self, path: Path, value: Any) -> bool:
         required = self.spec.requires.get(path)
-        return required is not None and isinstance(reading.value, str) and inside(required, reading.value)
+        return required is None or not isinstance(value, str) or inside(required, value)
 
     def _say_unobserved(self, groups: tuple[str, ...]) -> None:
         for path, reason in self._why.items():
@@ -304,12 +357,13 @@ class _Filler:
                 self.unpinned[path] = reason
 
 
-def given_by(spec: Spec) -> Given:
-    """The spec as an engine's rules read a command line."""
+def given_by(spec: Spec, taken: Iterable[Reading] = ()) -> Given:
+    """The spec, and what was taken from a host in its place, as an engine's rules read a command line."""
+    values = {**spec.values, **{each.fact.path: each.value for each in taken}}
     readings = tuple(
         Reading(registry.find(path), value, SPEC, By.PLAN)
-        for path, value in spec.values.items()
-        if path[0] in ("serve", "sampling", "tokenizer", "chat_template", "env", "draft")
+        for path, value in values.items()
+        if path[0] in ("serve", "sampling", "tokenizer", "chat_template", "env", "draft") and value is not ABSENT
     )
     return Given(engine=spec.engine or "", readings=readings, auto=spec.auto)
 
