@@ -179,16 +179,18 @@ ADAPTER = Family(
     Fact(
         ("adapters",), ANY, Kind.STEP, "requests to the adapter are answered by other weights", "load the locked adapter",
         "A LoRA adapter: repo, commit, content_sha256 and the file digests, as for the checkpoint.", part="weights",
+        causes=("adapters.*.scale", "adapters.*.content_sha256"),
     ),
-    depth=0,
+    closed=True, closed_by=("serve",), depth=0,
 )  # fmt: skip
 DRAFT = Group(name="draft", about="the draft model of speculative decoding")
 DRAFT_FACT = Family(
     Fact(
         ("draft",), ANY, Kind.NOISE, "other drafts are accepted, and batches are shaped otherwise",
         "start the server with the locked draft model", "The draft model: repo, commit, content_sha256.",
+        causes=("draft.content_sha256",),
     ),
-    depth=0,
+    closed=True, closed_by=("serve",), depth=0,
 )  # fmt: skip
 ADAPTER_FOLDER = Group(name="adapter", about="an adapter folder, as `inspect` reads it")
 ADAPTER_FIELD = Family(

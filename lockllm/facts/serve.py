@@ -38,7 +38,7 @@ EXPERT_PARALLEL_SIZE = _serve("expert_parallel_size", COUNT, Kind.NOISE, "expert
                               "GPUs that share the experts of one layer.", numerics=True)  # fmt: skip
 MAX_MODEL_LEN = _serve("max_model_len", INT, Kind.STEP, "long prompts are refused or cut, and answers end elsewhere",
                        "Tokens of prompt and answer together that one request may hold.",
-                       causes=("checkpoint.max_position_embeddings", "serve.max_num_seqs"))  # fmt: skip
+                       causes=("checkpoint.max_position_embeddings", "serve.max_num_seqs", "serve.kv_unified"))  # fmt: skip
 MAX_NUM_SEQS = _serve("max_num_seqs", COUNT, Kind.NOISE, "requests are batched with other neighbors",
                       "Requests that are computed together at most.", causes=("serve.continuous_batching",),
                       numerics=True)  # fmt: skip
@@ -123,7 +123,7 @@ CHAT_TEMPLATE_KWARGS = Family(
         "start the server with the locked template arguments", "A default argument that the server hands to the template.",
         part="template",
     ),
-    depth=0,
+    closed=True, closed_by=("serve",), depth=0,
 )  # fmt: skip
 SPECULATIVE = Family(
     Fact(
@@ -131,7 +131,7 @@ SPECULATIVE = Family(
         "start the server with the locked speculative decoding", "A setting of speculative decoding: method, num_speculative_tokens.",
         part="numerics",
     ),
-    depth=0,
+    closed=True, closed_by=("serve",), depth=0,
 )  # fmt: skip
 ARGS = Family(
     Fact(
