@@ -7,7 +7,6 @@ import json
 import os
 import re
 import stat
-import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -179,6 +178,8 @@ def _read(file: str, boot: str) -> dict[str, Kept]:
 
 def _write(file: str, value: object) -> None:
     """Written beside and renamed; a cache that cannot be written is no cache."""
+    import tempfile
+
     temporary = None
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(file))

@@ -33,7 +33,8 @@ def of_config(config: Mapping[str, Any]) -> Iterator[Reading]:
     if length is None:
         length, where = _first(config, CONFIG, _LONG_NAMES)
     yield _seen("max_position_embeddings", length, where)
-    yield from _rope_readings(rope(text, at), at)
+    turned = rope(text, at)
+    yield from _rope_readings(turned if turned["rope_type"][0] or text is config else rope(config, CONFIG), at)
     yield _seen("sliding_window", sliding_window(text), _at(at, "sliding_window"))
     tied, where = _first(config, CONFIG, ("tie_word_embeddings",))
     yield _seen("tie_word_embeddings", tied if isinstance(tied, bool) else None, where)

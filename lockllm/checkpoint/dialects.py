@@ -6,6 +6,7 @@ quark 0.13.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -209,13 +210,32 @@ def _quanto(config: Config) -> Quantization:
 
 def _eetq(config: Config) -> Quantization:
     ignored = names(config.get("modules_to_not_convert"))
-    return _weight_only(config, 8, None, weight_granularity="channel", symmetric=True, ignored=ignored)
+    return _weight_only(config, 8, None, weight_granularity="channel", ignored=ignored)
 
 
 def _vptq(config: Config) -> Quantization:
+    layers = list(table(config.get("config_for_layers")).values()) or [config.get("shared_layer_config")]
+    found = {_vptq_bits(table(layer)) for layer in layers}
+    bits = number(config.get("bits")) or (next(iter(found)) if len(found) == 1 else None)
     return _weight_only(
-        config, config.get("bits"), None, weight_type="codebook", ignored=names(config.get("modules_to_not_convert"))
-    )
+        config, bits, None, weight_type="codebook", ignored=names(config.get("modules_to_not_convert")),
+        scheme="mixed" if len(found) > 1 else scheme(bits, "codebook", None),
+    )  # fmt: skip
+
+
+def _vptq_bits(layer: Config) -> float | None:
+    """Bits of a weight: those of an index into the codebook, and into that of the residuals, over a vector's length."""
+    bits = 0.0
+    for centroids, length in (
+        (layer.get("num_centroids"), "vector_lens"),
+        (layer.get("num_res_centroids"), "vector_lens"),
+    ):
+        last = centroids[-1] if isinstance(centroids, list) and centroids else None
+        sides = layer.get(length)
+        side = sides[-1] if isinstance(sides, list) and sides else None
+        if isinstance(last, int) and isinstance(side, int) and last > 1 and side > 0:
+            bits += math.log2(last) / side
+    return round(bits, 2) or None
 
 
 def _higgs(config: Config) -> Quantization:
@@ -231,7 +251,7 @@ def _higgs(config: Config) -> Quantization:
 def _bitnet(config: Config) -> Quantization:
     return Quantization(
         method=config["quant_method"], checkpoint_format=text(config.get("linear_class")), scheme="w2a8-int", bits=2,
-        weight_type="int", weight_granularity="tensor", symmetric=True, activation_bits=8, activation_type="int",
+        weight_type="int", weight_granularity="tensor", activation_bits=8, activation_type="int",
         activation_dynamic=True, ignored=names(config.get("modules_to_not_convert")),
     )  # fmt: skip
 
@@ -251,7 +271,7 @@ def _mistral(config: Config) -> Quantization:
     """Mistral's params.json: `qformat_weight`, `qscheme_act`."""
     dynamic = str(config.get("qscheme_act")).upper() not in {"TENSOR", "STATIC"}
     return Quantization(
-        method="fp8", checkpoint_format=text(config.get("qformat_weight")), bits=8, weight_type="float",
+        method="fp8", checkpoint_format=str(config.get("qformat_weight")).removeprefix("fp8_"), bits=8, weight_type="float",
         weight_granularity="tensor", symmetric=True, activation_bits=8, activation_type="float",
         activation_dynamic=dynamic,
         scheme="fp8-dynamic" if dynamic else "fp8-static",

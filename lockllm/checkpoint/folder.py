@@ -116,6 +116,8 @@ def _entry(path: str, place: str, is_link: bool, allowed: tuple[str, ...]) -> En
 
 def plain(name: str) -> bool:
     """Whether a file name is text: no control characters, no bytes that are no UTF-8, no marks that turn text around."""
+    if name.isascii() and name.isprintable():
+        return True
     return not any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in name)
 
 

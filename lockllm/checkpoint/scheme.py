@@ -49,7 +49,7 @@ def scheme(
         if granularity == "block":
             return "fp8-block"
         return "fp8-dynamic" if dynamic else "fp8-static"
-    word = f"w{round(bits)}a{16 if weight_only else round(activation_bits or 16)}"
+    word = f"w{bits:g}a{16 if weight_only else activation_bits:g}"
     if weight_type == "codebook":
         return word + "-codebook"
     if weight_only:

@@ -57,7 +57,7 @@ def test_progress_ends_at_all_bytes(tmp_path: Path) -> None:
 
 
 class Moving:
-    """Changes a file when the first bytes of it are read."""
+    """Changes a file when the first megabytes of it are read."""
 
     def __init__(self, change: object) -> None:
         self.change = change
@@ -66,7 +66,7 @@ class Moving:
 
     def __call__(self, done: int, total: int) -> None:
         with self.lock:
-            if not self.done:
+            if not self.done and done >= 4 * MB:
                 self.done = True
                 self.change()  # type: ignore[operator]
 
