@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections import Counter
+from contextlib import closing
 from typing import Any
 
 import click
@@ -100,34 +103,42 @@ def resolve(found: list[Target], options: dict[str, Any]) -> list[Outcome]:
         accept_observed=_options.globs("--accept-observed", options["accept_observed"], held, must_hit=False),
     )
     outcomes = []
-    with hashing(enabled=True) as progress:
-        world = World(
-            python=options["python"],
-            gpu=options["gpu"],
-            offline=options["offline"],
-            blake3=options["blake3"],
-            progress=progress,
-        )
+    world = World(
+        python=options["python"], gpu=options["gpu"], offline=options["offline"], blake3=options["blake3"]
+    )  # fmt: skip
+    with closing(world), hashing(enabled=True) as progress:
+        world.progress = progress
         for target in found:
             old = _files.read_lock(target.path) if os.path.exists(target.path) else None
             filled = resolve_spec(target.spec, old, world, chosen, observation)
             _agree(target, filled)
+            if options["dry_run"] and old is not None:
+                world.recall(target.spec, old)
             outcomes.append(Outcome(target=target, filled=filled, old=old))
     return outcomes
 
 
 def _agree(target: Target, filled: Filled) -> None:
+    told = filled.disagreements
+    keys_told = {each.fact.key for each in told}
+    followers = Counter(each.because for each in told if each.because in keys_told)
     problems = [
         SpecError(
-            f"the host shows {each.fact.key} = {_say(each.fact, each.observed)}, {target.spec.name} resolves to {_say(each.fact, each.resolved)}",
+            f"the host shows {each.fact.key} = {_say(each.observed)}, {target.spec.name} resolves to {_say(each.resolved)}"
+            + _follow(followers[each.fact.key]),
             where=f"{target.spec.where(each.fact.key)}; seen at {each.source}",
-            mend=f"change the spec, or the host, or take the host's: --accept-observed {keys.dotted(each.fact.path)}",
+            mend=f"change the spec, or the host, or take the host's: --accept-observed {shlex.quote(each.fact.key)}",
         )
-        for each in filled.disagreements
+        for each in told
+        if each.because not in keys_told
     ]
     if problems:
         first, *rest = problems
         raise SpecError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
+
+
+def _follow(count: int) -> str:
+    return f", and {count} {'fact follows' if count == 1 else 'facts follow'} from it" if count else ""
 
 
 def write(outcome: Outcome) -> None:
@@ -178,7 +189,6 @@ def summary(outcome: Outcome, *, dry_run: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _say(fact: Any, value: Any) -> str:
-    from lockllm.facts.observation import ABSENT
-
-    return "nothing" if value is ABSENT else str(registry.dump(fact, value))
+def _say(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 
 from lockllm import engines
-from lockllm.checkpoint import hub as layouts
+from lockllm.checkpoint import Look
+from lockllm.checkpoint.listed import Wish
+from lockllm.cli import _texts
+from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec
 from lockllm.engines import Given
 from lockllm.errors import ResolveError, SpecError
 from lockllm.facts.fact import Stage
-from lockllm.facts.observation import Observation
+from lockllm.facts.observation import CheckStatus, Observation
 from lockllm.observe import Request, observe
-from lockllm.resolve import Place, releases
+from lockllm.prompt.templates import shelve
+from lockllm.resolve import Asked, Place, releases
+from lockllm.resolve.places import Finder, why_offline
 from lockllm.resolve.releases import Release
 
+_WHOLE = frozenset({"check.files_complete", "check.links_resolve", "check.no_pointer_files"})
 _INDEXED = {
     "vllm": "vllm",
     "sglang": "sglang",
@@ -39,6 +46,7 @@ class World(msgspec.Struct, kw_only=True):
     cache: str = "auto"
     progress: Any = None
     environments: dict[str, str | None] = {}
+    finder: Finder | None = None
 
     @property
     def is_serving_host(self) -> bool:
@@ -67,7 +75,7 @@ class World(msgspec.Struct, kw_only=True):
         return {} if self.offline else releases.exact_requirements(release)
 
     def place(self, spec: Spec, commit: str | None) -> Place:
-        """The path of the spec, or the snapshot of its repository in the cache."""
+        """The path of the spec, or its repository: a complete snapshot in the cache, else as the Hub lists it."""
         if spec.path is not None:
             path = os.path.normpath(
                 os.path.join(os.path.dirname(os.path.abspath(spec.name)), os.path.expanduser(spec.path))
@@ -79,23 +87,29 @@ class World(msgspec.Struct, kw_only=True):
                     mend="name a directory or a .gguf file, relative to the spec",
                 )
             return Place(path=path)
-        folder = layouts.repo_folder(layouts.cache_root(os.environ, os.path.expanduser("~")), spec.repo or "")
-        snapshot, ref = layouts.snapshot(folder, commit or spec.revision)
-        if snapshot is None:
-            if commit is not None:
-                return Place(path=None, commit=commit)
-            raise ResolveError(
-                f"{spec.repo} is not in the local cache: {ref}",
-                where=spec.where("checkpoint.repo"),
-                mend=f"download it: hf download {spec.repo}"
-                + (f" --revision {spec.revision}" if spec.revision else ""),
-            )
-        found = os.path.basename(snapshot)
-        return Place(path=snapshot, commit=found, commit_via="" if commit else f"cache ref: {ref}")
+        return self._finder.place(_asked(spec), commit, _wish(spec, tokens=True))
+
+    def commit(self, asked: Asked) -> tuple[str, str]:
+        """What a branch or tag of any repository is now."""
+        return self._finder.commit(asked)
+
+    def close(self) -> None:
+        """Remove what was fetched for this run."""
+        self._finder.close()
+
+    def recall(self, spec: Spec, old: Lock) -> None:
+        """Make the template's text of an older lock known, so that a diff can show it."""
+        sha256, commit = old.get("chat_template.sha256"), old.get("checkpoint.commit")
+        if spec.repo is None or not isinstance(commit, str) or not isinstance(sha256, str) or _texts.find(sha256):
+            return
+        files = self._finder.texts(_asked(spec), commit)
+        for candidate in shelve(files.get, tuple(files)).all():
+            if candidate.text is not None:
+                _texts.keep(candidate.text)
 
     def look(self, spec: Spec, place: Place, version: str, given: Given) -> Observation:
         """One look at files, packages and this machine; the server is the one that the spec plans."""
-        return observe(
+        seen = observe(
             Request(
                 stage=Stage.PREFLIGHT,
                 engine=spec.engine,
@@ -107,6 +121,10 @@ class World(msgspec.Struct, kw_only=True):
                 commit=place.commit,
                 python=self.python,
                 checkpoint=place.path,
+                claims=place.path is not None and place.asked is not None,
+                look=self._finder.look(place, _wish(spec, tokens=True)) if place.listed is not None else None,
+                looks=dict(self._beside(spec, given)),
+                keep_template=_texts.keep,
                 gpu=self.gpu or "auto",
                 planned=given,
                 environ=dict(os.environ),
@@ -117,3 +135,51 @@ class World(msgspec.Struct, kw_only=True):
                 packages=frozenset(engines.load(spec.engine or "").packages),
             )
         )
+        if place.path is not None and place.asked is not None:
+            _refuse_incomplete(place.asked, seen)
+        return seen
+
+    @property
+    def _finder(self) -> Finder:
+        if self.finder is None:
+            self.finder = Finder(why_offline(self.offline))
+        return self.finder
+
+    def _beside(self, spec: Spec, given: Given) -> Iterator[tuple[str, Look]]:
+        """Looks at other repositories that are not in the cache."""
+        for model in (given.tokenizer, given.draft, *given.adapters.values()):
+            if model is None:
+                continue
+            asked = Asked(repo=model.text, revision=model.revision, where=spec.name)
+            place = self._finder.place(asked, None, _wish(spec, tokens=False))
+            if place.listed is not None:
+                look = self._finder.look(place, _wish(spec, tokens=False))
+                layout = msgspec.structs.replace(look.layout, source=model.source)
+                yield model.text, msgspec.structs.replace(look, layout=layout)
+
+
+def _asked(spec: Spec) -> Asked:
+    return Asked(
+        repo=spec.repo or "",
+        revision=spec.revision,
+        where=spec.where("checkpoint.repo"),
+        where_revision=spec.where("checkpoint.revision"),
+    )
+
+
+def _wish(spec: Spec, *, tokens: bool) -> Wish:
+    """Which files count; those of another repository by the engine's rule alone."""
+    if not tokens:
+        return Wish(engine=spec.engine)
+    made = find_spec("tokenizers") is not None
+    return Wish(engine=spec.engine, include=spec.include, exclude=spec.exclude, tokenizer=made)
+
+
+def _refuse_incomplete(asked: Asked, seen: Observation) -> None:
+    for check in seen.checks:
+        if check.name in _WHOLE and check.status is CheckStatus.FAIL:
+            raise ResolveError(
+                f"the snapshot of {asked.repo} in the cache is not whole: {check.detail}",
+                where=asked.where,
+                mend=f"download it again: hf download {asked.repo}, or lock without --offline",
+            )

@@ -12,26 +12,23 @@ from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec, is_range
 from lockllm.engines import Given
 from lockllm.errors import ResolveError, SpecError
-from lockllm.facts import registry
+from lockllm.facts import keys, registry
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Observation, Reading, Unobserved
 from lockllm.judge.diff import stale
 from lockllm.judge.policy import inside
-from lockllm.resolve.fill import Filled, Options, Sources, fill, given_by
+from lockllm.resolve import beside
+from lockllm.resolve.fill import Filled, Options, Sources, fill
+from lockllm.resolve.hub_errors import Asked
+from lockllm.resolve.places import Place
 from lockllm.resolve.releases import Release
 
-__all__ = ["Filled", "Options", "World", "check", "resolve"]
+__all__ = ["Asked", "Filled", "Options", "Place", "World", "check", "resolve"]
 
 _VERSION: Path = ("engine", "version")
+_COMMIT: Path = ("checkpoint", "commit")
+_FILES: Path = ("checkpoint", "files")
 _HERE = ("packages", "libraries", "cuda", "rocm", "engine")
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the checkpoint lies, or why it is kept as locked. `path` None: only the old lock knows it."""
-
-    path: str | None
-    commit: str | None = None
-    commit_via: str = ""
 
 
 class World(Protocol):
@@ -48,6 +45,9 @@ class World(Protocol):
 
     def place(self, spec: Spec, commit: str | None) -> Place:
         """Where the checkpoint lies; `commit` is what the old lock holds. Raises ResolveError where it cannot be had."""
+
+    def commit(self, asked: Asked) -> tuple[str, str]:
+        """The commit that a revision of a repository is now, and how that is known. Raises ResolveError."""
 
     def look(self, spec: Spec, place: Place, version: str, given: Given) -> Observation:
         """The checkpoint, the serving environment and this machine, looked at as the spec plans the server."""
@@ -66,10 +66,13 @@ def resolve(
     version, via, release = _version(spec, old, world, options, observation)
     commit = _held_commit(spec, old, options)
     place = world.place(spec, commit)
-    seen = world.look(spec, place, version, given_by(spec))
+    seen = world.look(spec, place, version, beside.given(spec, old, options, world))
     here = _same_engine(seen, version)
     required = world.requirements(release) if release is not None and not here else {}
-    files = tuple(each for each in seen.readings if each.fact.group not in _HERE) if place.path is not None else None
+    files: tuple[Reading, ...] | None = None
+    if place.is_seen:
+        files = tuple(each for each in seen.readings if each.fact.group not in _HERE)
+        files = (*beside.code(spec, files, old, options, world), *files)
     sources = Sources(
         version=version,
         version_via=via,
@@ -83,9 +86,11 @@ def resolve(
         ),
         unobserved=seen.unobserved,
         commit=place.commit,
-        commit_via=place.commit_via,
+        commit_via=place.commit_via or (old.via.get(_COMMIT, "") if old is not None and commit is not None else ""),
+        kept_commit=commit is not None,
     )
-    return fill(spec, sources, old, options)
+    filled = fill(spec, sources, old, options)
+    return msgspec.structs.replace(filled, warnings=(*place.notes, *_claimed(place, seen), *filled.warnings))
 
 
 def check(spec: Spec, lock: Lock) -> list[str]:
@@ -104,10 +109,13 @@ def check(spec: Spec, lock: Lock) -> list[str]:
     told: tuple[Unobserved, ...] = tuple(Unobserved(path, reason) for path, reason in lock.unpinned.items())
     sources = Sources(version=version, version_via=lock.via.get(_VERSION, ""), unobserved=told)
     fresh = fill(spec, sources, lock, Options()).lock
-    asked = ("serve", "sampling")
-    pinned = {path for path in held if path[0] in asked and lock.via.get(path) == "observation"}
-    fresh_values = {**fresh.values, **{path: held[path] for path in pinned}}
-    return list(dict.fromkeys([*wrong, *stale(lock, msgspec.structs.replace(fresh, values=fresh_values))]))
+    policy = {glob: each for glob, each in fresh.policy.items() if glob in lock.policy or _told(spec, glob)}
+    return list(dict.fromkeys([*wrong, *stale(lock, msgspec.structs.replace(fresh, policy=policy))]))
+
+
+def _told(spec: Spec, glob: str) -> bool:
+    """Whether a policy is the spec's own. One that a newer lockllm writes by itself makes no older lock stale."""
+    return glob in spec.policy or any(glob == keys.dotted(path) for path in spec.requires)
 
 
 def refuse_impossible(spec: Spec) -> None:
@@ -146,8 +154,7 @@ def _version(
             )  # fmt: skip
         return seen.value, "observation", None
     held = old.values.get(_VERSION) if old is not None else None
-    fresh = options.upgrade or any(_matches(text, _VERSION) for text in options.upgrade_facts)
-    if isinstance(held, str) and fits(held) and not fresh:
+    if isinstance(held, str) and fits(held) and not options.renews(_VERSION):
         return held, old.via.get(_VERSION, "") if old is not None else "", None
     installed = world.installed(spec.engine or "")
     if installed is not None and fits(installed):
@@ -164,8 +171,7 @@ def _version(
 
 def _held_commit(spec: Spec, old: Lock | None, options: Options) -> str | None:
     """The commit of the old lock, where the spec still asks for the same files."""
-    fresh = options.upgrade or any(_matches(text, ("checkpoint", "commit")) for text in options.upgrade_facts)
-    if old is None or fresh or spec.repo is None or old.get("checkpoint.repo") != spec.repo:
+    if old is None or options.renews(_COMMIT) or spec.repo is None or old.get("checkpoint.repo") != spec.repo:
         return None
     same = old.get("checkpoint.revision") == spec.revision and (old.include, old.exclude) == (
         spec.include,
@@ -175,14 +181,17 @@ def _held_commit(spec: Spec, old: Lock | None, options: Options) -> str | None:
     return commit if same and isinstance(commit, str) else None
 
 
+def _claimed(place: Place, seen: Observation) -> tuple[str, ...]:
+    """Says so where digests of the cache were taken from the names of its files."""
+    those = [each for each in seen.readings if each.fact.path[:2] == _FILES and each.evidence == "claimed"]
+    if place.path is None or not those:
+        return ()
+    what = "1 file that was not read is" if len(those) == 1 else f"{len(those)} files that were not read are"
+    return (f"the digest of {what} claimed by the cache: `lockllm verify` computes it",)
+
+
 def _fits(asked: str, version: str) -> bool:
     return inside(asked, version)
-
-
-def _matches(text: str, path: Path) -> bool:
-    from lockllm.facts.keys import Glob
-
-    return Glob(text).matches(path)
 
 
 def _same_engine(seen: Observation, version: str) -> bool:

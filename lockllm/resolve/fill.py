@@ -340,6 +340,16 @@ class _Filler:
             if unseen and path not in self.values and path not in self.absent and not self._moved(fact):
                 self.put(fact, self.old.values.get(path, ABSENT), self.old.via.get(path, ""))
 
+    def _keep_unseen(self) -> None:
+        """Of the same commit, what an earlier look showed and this one could not."""
+        if not self.sources.kept_commit or self.old is None or self._upgrade:
+            return
+        for path in [*self.old.values, *self.old.absent]:
+            unseen = path[0] in _FILES and any(path[: len(gap)] == gap for gap in self._why)
+            fact = registry.find(path)
+            if unseen and path not in self.values and path not in self.absent and not self._moved(fact):
+                self.put(fact, self.old.values.get(path, ABSENT), self.old.via.get(path, ""))
+
     def _same_engine_seen(self) -> bool:
         reading = self._seen.get(("engine", "version"))
         return reading is not None and registry.same(reading.fact, self.sources.version, reading.value)

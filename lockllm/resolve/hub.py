@@ -1,0 +1,186 @@
+"""The Hub: a revision resolved to its commit, every file at that commit, and the few small files whose bytes are wanted.
+
+Two requests for a usual repository, one more for each further 1,000 entries, one for each file that is fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import urllib.parse
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from lockllm.checkpoint.folder import MOST
+from lockllm.checkpoint.listed import Listed, Row, is_safe
+from lockllm.errors import ResolveError
+from lockllm.resolve.hub_errors import Asked, no_object, told
+from lockllm.resolve.hub_http import Client, Endless, shown
+
+_INFO = 64 * 2**20  # bytes: names alone of 200,000 files
+_PAGE = 32 * 2**20
+_PAGES = 1_000
+_FILES = 2_000
+_BYTES = 512 * 2**20
+_AT_ONCE = 6
+_COMMIT = re.compile(r"[0-9a-f]{40}\Z")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_NEXT = re.compile(r'<(?P<url>[^<>]{1,4000})>\s*;[^,]*\brel="?next"?')
+_POINTER = b"version https://git-lfs"
+
+
+class _Info(msgspec.Struct):
+    sha: str | None = None
+
+
+class _Lfs(msgspec.Struct):
+    oid: str = ""
+    sha256: str = ""
+    size: int | None = None
+
+
+class _Entry(msgspec.Struct):
+    path: str
+    type: str = "file"
+    size: int | None = None
+    oid: str | None = None
+    lfs: _Lfs | None = None
+
+
+class Hub:
+    """One run's view of the Hub: what was asked once is not asked again."""
+
+    def __init__(self) -> None:
+        self._client: Client | None = None
+        self._commits: dict[tuple[str, str], str] = {}
+        self._listed: dict[tuple[str, str], Listed] = {}
+
+    @property
+    def client(self) -> Client:
+        """Made when first used: importing the Hub's client takes a while."""
+        if self._client is None:
+            self._client = Client()
+        return self._client
+
+    def commit(self, asked: Asked) -> str:
+        """The commit that a revision is now; without one, that of `main`, as loaders read it. Raises ResolveError."""
+        revision = asked.revision or "main"
+        if _COMMIT.match(revision):
+            return revision
+        key = (asked.repo, revision)
+        if key not in self._commits:
+            path = f"/api/models/{_quoted(asked.repo)}/revision/{urllib.parse.quote(revision, safe='')}"
+            try:
+                answer = self.client.get(path, limit=_INFO)
+            except Exception as error:
+                raise told(error, self.client, asked, self.client.endpoint + path) from error
+            try:
+                found = msgspec.json.decode(answer.body, type=_Info).sha
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise no_object(answer, "a JSON object about the model") from error
+            if found is None or not _COMMIT.match(found):
+                raise no_object(answer, "a model with its commit")
+            self._commits[key] = found
+        return self._commits[key]
+
+    def listing(self, asked: Asked, commit: str) -> Listed:
+        """Every file of a commit. Raises ResolveError."""
+        key = (asked.repo, commit)
+        if key not in self._listed:
+            self._listed[key] = Listed(repo=asked.repo, commit=commit, rows=tuple(self._rows(asked, commit).values()))
+        return self._listed[key]
+
+    def fetch(self, asked: Asked, commit: str, rows: Iterable[Row], root: str) -> dict[str, str]:
+        """Files of a commit, saved below `root` and held against what the Hub lists of them; path -> sha256."""
+        asked = msgspec.structs.replace(asked, revision=commit)
+        those = [row for row in rows if is_safe(row.path)]
+        if len(those) > _FILES or sum(row.size for row in those) > _BYTES:
+            what = (
+                f"{len(those):,} small files of {asked.repo} reach inference, {sum(row.size for row in those):,} bytes"
+            )
+            raise ResolveError(
+                what, where=asked.where, mend="narrow them with checkpoint.include or checkpoint.exclude"
+            )
+        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+            jobs = {row.path: pool.submit(self._save, asked, commit, row, root) for row in those}
+            try:
+                return {path: job.result() for path, job in jobs.items()}
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _rows(self, asked: Asked, commit: str) -> dict[str, Row]:
+        asked = msgspec.structs.replace(asked, revision=commit)
+        path = f"/api/models/{_quoted(asked.repo)}/tree/{commit}?recursive=true&expand=false"
+        url = self.client.endpoint + path
+        rows: dict[str, Row] = {}
+        been: set[str] = set()
+        while url and url not in been:
+            been.add(url)
+            try:
+                answer = self.client.get(url, limit=_PAGE)
+            except Exception as error:
+                raise told(error, self.client, asked, url) from error
+            try:
+                entries = msgspec.json.decode(answer.body, type=list[_Entry])
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise no_object(answer, "a list of files") from error
+            for entry in entries:
+                if entry.type == "file":
+                    _put(rows, _row(entry, url), url)
+            if len(rows) > MOST or len(been) > _PAGES:
+                what = f"{asked.repo} lists more than {MOST:,} files, or without end"
+                raise ResolveError(what, where=f"GET {shown(url)}", mend="name a repository of one model")
+            found = _NEXT.search(answer.headers.get("link", ""))
+            url = urllib.parse.urljoin(answer.url, found["url"]) if found else ""
+        return rows
+
+    def _save(self, asked: Asked, commit: str, row: Row, root: str) -> str:
+        asked = msgspec.structs.replace(asked, file=row.path)
+        path = f"/{_quoted(asked.repo)}/resolve/{commit}/{_quoted(row.path)}"
+        into = os.path.join(root, row.path)
+        os.makedirs(os.path.dirname(into), exist_ok=True)
+        for _ in range(2):
+            try:
+                answer = self.client.save(path, into, row.size)
+            except Endless:
+                continue
+            except Exception as error:
+                raise told(error, self.client, asked, self.client.endpoint + path) from error
+            same = answer.sha256 == row.sha256 if row.sha256 else row.git in (None, answer.git)
+            if answer.size == row.size and same:
+                return answer.sha256
+        with open(into, "rb") as file:
+            pointer = file.read(len(_POINTER)) == _POINTER
+        what = "sends a Git LFS pointer in place of it" if pointer else "sends other bytes than it lists"
+        where = f"GET {shown(self.client.endpoint + path)}"
+        raise ResolveError(f"{row.path} of {asked.repo}: the Hub {what}", where=where, mend="try again later")
+
+
+def is_commit(text: str | None) -> bool:
+    """Whether a revision is a full commit already."""
+    return text is not None and bool(_COMMIT.match(text))
+
+
+def _quoted(path: str) -> str:
+    return "/".join(urllib.parse.quote(part, safe="") for part in path.split("/"))
+
+
+def _row(entry: _Entry, url: str) -> Row:
+    lfs = entry.lfs
+    size = lfs.size if lfs is not None and lfs.size is not None else entry.size
+    if size is None or size < 0:
+        raise ResolveError(
+            f"the Hub tells no size of {entry.path[:200]}", where=f"GET {shown(url)}", mend="see what HF_ENDPOINT names"
+        )
+    sha256 = (lfs.oid or lfs.sha256).removeprefix("sha256:") if lfs is not None else ""
+    git = entry.oid if lfs is None and entry.oid is not None and _COMMIT.match(entry.oid) else None
+    return Row(path=entry.path, size=size, sha256=sha256 if _SHA256.match(sha256) else None, git=git)
+
+
+def _put(rows: dict[str, Row], row: Row, url: str) -> None:
+    if rows.setdefault(row.path, row) != row:
+        what = f"the Hub lists {row.path[:200]} twice, and not alike"
+        raise ResolveError(what, where=f"GET {shown(url)}", mend="try again later")

@@ -1,0 +1,274 @@
+"""Questions to the Hub over its client's own session - proxies, certificates, token - each with a bound on time, bytes and hops."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import queue
+import re
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from lockllm.errors import UsageError
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+_HOPS = 5
+_TRIES = 3
+_PAUSE = 0.5  # seconds before the second try, twice as long before the third
+_LONGEST_WAIT = 20.0  # seconds that a rate limit is waited for
+_WHOLE = 600.0  # seconds for everything that one run asks
+_ERROR_BODY = 64 * 2**10
+_TIMES = 6  # an answer may take so many times the time-out in all
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back: header names in lower case, and the body, or the digests of one that went into a file."""
+
+    status: int
+    headers: Mapping[str, str]
+    url: str  # after redirects
+    body: bytes = b""
+    size: int = 0
+    sha256: str = ""
+    git: str = ""  # git's id of these bytes as a file of the expected size
+
+
+class Refused(Exception):
+    """An answer whose status is no success."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+class Slow(Exception):
+    """No whole answer within the time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class Endless(Exception):
+    """An answer longer than it may be."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
+
+
+class Astray(Exception):
+    """Redirects that lead nowhere, or to what is no web address."""
+
+
+class Client:
+    """The Hub at one endpoint, as the environment says. It never sends the token to another host."""
+
+    def __init__(self) -> None:
+        constants = _library().constants
+        self.endpoint = (os.environ.get("HF_ENDPOINT") or constants.ENDPOINT).rstrip("/")
+        parts = _parts(self.endpoint)
+        if parts is None:
+            where, mend = "HF_ENDPOINT", "set it to an address such as https://huggingface.co, or unset it"
+            raise UsageError(f"HF_ENDPOINT is no web address: {shown(self.endpoint)}", where=where, mend=mend)
+        self._origin = parts
+        self.patience = _seconds("HF_HUB_ETAG_TIMEOUT", constants.HF_HUB_ETAG_TIMEOUT)
+        self._patience_for_files = _seconds("HF_HUB_DOWNLOAD_TIMEOUT", constants.HF_HUB_DOWNLOAD_TIMEOUT)
+        self._ends = time.monotonic() + _WHOLE
+        self._headers: dict[str, str] | None = None
+
+    @property
+    def token(self) -> str:
+        """The token that is sent, or nothing. For deciding what to say, and for taking it out of what is said."""
+        held = self._headers or {}
+        return next((v.partition(" ")[2] for k, v in held.items() if k.lower() == "authorization"), "")
+
+    def get(self, path: str, *, limit: int, patience: float | None = None) -> Answer:
+        """The answer to one GET: `path` below the endpoint, or an address that the Hub named."""
+        url = path if path.startswith(("http://", "https://")) else f"{self.endpoint}{path}"
+        return self._tried(url, limit, patience or self.patience, None, 0)
+
+    def save(self, path: str, into: str, size: int) -> Answer:
+        """One file of `size` bytes, written to `into`; its digests are in the answer. Longer ones end in Endless."""
+        return self._tried(f"{self.endpoint}{path}", size, self._patience_for_files, into, size)
+
+    def _tried(self, url: str, limit: int, patience: float, into: str | None, size: int) -> Answer:
+        for number in range(1, _TRIES + 1):
+            left = self._ends - time.monotonic()
+            seconds = min(patience * _TIMES, left)
+            if seconds <= 0:
+                raise Slow(_WHOLE)
+            try:
+                answer = _within(seconds, lambda: self._hops(url, limit, patience, into, size))
+            except Exception as error:
+                if number == _TRIES or not _is_broken(error):
+                    raise
+                pause = _PAUSE * number
+            else:
+                if answer.status < 300:
+                    return answer
+                wait = wait_of(answer)
+                pause = _PAUSE * number if wait is None else wait
+                if answer.status not in _AGAIN or number == _TRIES or pause > _LONGEST_WAIT or pause > left:
+                    raise Refused(answer)
+            time.sleep(pause)
+        raise Slow(_WHOLE)
+
+    def _hops(self, url: str, limit: int, patience: float, into: str | None, size: int) -> Answer:
+        library = _library()
+        if self._headers is None:
+            self._headers = dict(library.headers())
+        session = library.session()
+        for _ in range(_HOPS + 1):
+            with _stream(session, url, self._headers_for(url, into), patience) as (status, headers, chunks):
+                if status in _REDIRECTS and headers.get("location"):
+                    url = urllib.parse.urljoin(url, headers["location"])
+                    if _parts(url) is None:
+                        raise Astray(f"a redirect to {shown(url)}")
+                    continue
+                if status < 300 and into is not None:
+                    with open(into, "wb") as file:
+                        return _saved(status, headers, url, chunks, limit, file.write, size)
+                most = limit if status < 300 else _ERROR_BODY
+                body = bytearray()
+                for chunk in chunks:
+                    body += chunk
+                    if len(body) > most:
+                        if status < 300:
+                            raise Endless(limit)
+                        break
+                return Answer(status=status, headers=headers, url=url, body=bytes(body), size=len(body))
+        raise Astray(f"more than {_HOPS} redirects")
+
+    def _headers_for(self, url: str, into: str | None) -> dict[str, str]:
+        """Those of the client; the token only where the Hub itself is asked, or its own https."""
+        held = dict(self._headers or {})
+        parts = _parts(url)
+        upgraded = (("https", self._origin[1], 443) if self._origin[0::2] == ("http", 80) else self._origin) == parts
+        if parts != self._origin and not upgraded:
+            held = {name: value for name, value in held.items() if name.lower() not in ("authorization", "cookie")}
+        return {**held, **({"accept-encoding": "identity"} if into is not None else {"accept": "application/json"})}
+
+
+def wait_of(answer: Answer) -> float | None:
+    """How long an answer asks to wait before the next question, in seconds."""
+    text = answer.headers.get("retry-after", "")
+    if not re.fullmatch(r"\d{1,6}(\.\d+)?", text):
+        found = re.search(r"\bt=(\d{1,6})\b", answer.headers.get("ratelimit", ""))
+        text = found[1] if found else ""
+    return float(text) if text else None
+
+
+def shown(url: str) -> str:
+    """An address without what may be secret in it: user, password, query."""
+    return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])[:300]
+
+
+class _Library(msgspec.Struct, frozen=True):
+    constants: Any
+    headers: Callable[[], Mapping[str, str]]
+    session: Callable[[], Any]
+
+
+def _library() -> _Library:
+    """The Hub's client, kept from asking a question of its own (`/api/agent-harnesses`, 2.x) before ours."""
+    quiet = "HF_HUB_DISABLE_TELEMETRY"
+    unset = quiet not in os.environ
+    if unset:
+        os.environ[quiet] = "1"
+    try:
+        from huggingface_hub import constants
+        from huggingface_hub.utils._headers import build_hf_headers
+        from huggingface_hub.utils._http import get_session
+    finally:
+        if unset:
+            del os.environ[quiet]
+    from lockllm import __version__
+
+    return _Library(
+        constants, lambda: build_hf_headers(library_name="lockllm", library_version=__version__), get_session
+    )
+
+
+@contextlib.contextmanager
+def _stream(session: Any, url: str, headers: Mapping[str, str], patience: float) -> Iterator[Any]:
+    """A GET that is not read yet: by `requests` up to 0.36 of the client, by `httpx` and its successor since."""
+    if hasattr(session, "stream"):
+        with session.stream("GET", url, headers=headers, timeout=patience, follow_redirects=False) as answer:
+            yield answer.status_code, _lower(answer.headers), answer.iter_bytes()
+    else:
+        with session.get(url, headers=headers, timeout=patience, allow_redirects=False, stream=True) as answer:
+            yield answer.status_code, _lower(answer.headers), answer.iter_content(2**16)
+
+
+def _saved(
+    status: int, headers: Mapping[str, str], url: str, chunks: Iterator[bytes], limit: int,
+    write: Callable[[bytes], Any], size: int,
+) -> Answer:  # fmt: skip
+    sha256, git, count = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size), 0
+    for chunk in chunks:
+        count += len(chunk)
+        if count > limit:
+            raise Endless(limit)
+        sha256.update(chunk)
+        git.update(chunk)
+        write(chunk)
+    return Answer(
+        status=status, headers=headers, url=url, size=count, sha256=sha256.hexdigest(), git=git.hexdigest()
+    )  # fmt: skip
+
+
+def _within(seconds: float, call: Callable[[], Answer]) -> Answer:
+    """What `call` gives, at most that long awaited: names that do not resolve and headers that drip have no time-out of their own."""
+    box: queue.SimpleQueue[tuple[Answer | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            box.put((call(), None))
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
+            box.put((None, error))
+
+    threading.Thread(target=run, daemon=True, name="lockllm-hub").start()
+    try:
+        answer, error = box.get(timeout=seconds)
+    except queue.Empty:
+        raise Slow(seconds) from None
+    if error is not None:
+        raise error
+    assert answer is not None
+    return answer
+
+
+def _is_broken(error: BaseException) -> bool:
+    """Whether a connection ended in the middle, which a second try may mend."""
+    names = {each.__name__ for each in type(error).__mro__}
+    return bool(names & {"RemoteProtocolError", "ReadError", "ChunkedEncodingError", "ConnectionResetError"}) or (
+        "ConnectionError" in names and ("reset by peer" in str(error) or "closed connection" in str(error))
+    )
+
+
+def _parts(url: str) -> tuple[str, str, int] | None:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
+    except ValueError:
+        return None
+    host = (parts.hostname or "").lower()
+    return (parts.scheme, host, port) if parts.scheme in ("http", "https") and host else None
+
+
+def _lower(headers: Any) -> dict[str, str]:
+    return {str(name).lower(): str(value) for name, value in headers.items()}
+
+
+def _seconds(name: str, otherwise: Any) -> float:
+    text = os.environ.get(name, "")
+    number = float(text) if re.fullmatch(r"\d{1,5}(\.\d+)?", text) else float(otherwise or 10)
+    return max(0.1, number)
