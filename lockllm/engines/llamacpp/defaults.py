@@ -15,7 +15,7 @@ from lockllm.engines import Context, Given
 from lockllm.engines.llamacpp import build as builds
 from lockllm.engines.llamacpp.findings import JINJA_OFF, JINJA_ON
 from lockllm.engines.llamacpp.given import both
-from lockllm.facts.fact import Path
+from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import ABSENT, By, Reading, Unobserved, values
 from lockllm.facts.registry import dump, fact, find, seen
 
@@ -96,6 +96,10 @@ class _Rules(msgspec.Struct, frozen=True, kw_only=True):
 def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobserved]:
     """Everything in force that was not given, for that build. Nothing where the build is not known."""
     build = builds.number(context.version)
+    if build is None:
+        reason = "a llama-server program tells its build only while it runs"
+        mend = "look at the running server: GET /props, or a log written with -lv 4"
+        yield Unobserved(fact("engine.version").path, reason, mend, Stage.LIVE)
     if build is None or not build >= _OLDEST:
         if context.version is not None:
             reason = (
