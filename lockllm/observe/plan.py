@@ -26,6 +26,7 @@ _MOST = 4 << 20
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _SNAPSHOT = re.compile(r"(?:^|/)models--([\w.-]+?--[\w.-]+?)/snapshots/([0-9a-f]{40})(?:/|$)")
 _TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:\.?(?:post|rc|dev)\d+)?)(?![\d.])")
+_BUILD = re.compile(r"(?:^|-)(b\d{3,6})(?:-|\Z)")  # llama.cpp: server-cuda-b6000
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +199,8 @@ def _model(group: tuple[str, ...], model: Model, where: str | None, by: By) -> l
 
 def _tagged(image: str) -> str | None:
     """The release that an image's tag names, to read its arguments by; never a reading of its own."""
-    found = _TAG.match(version_of(image)[0] or "") if image else None
+    tag = (version_of(image)[0] or "") if image else ""
+    found = _TAG.match(tag) or _BUILD.search(tag)
     return found.group(1) if found else None
 
 
