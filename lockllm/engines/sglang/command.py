@@ -62,6 +62,8 @@ def _program(version: str | None) -> tuple[str, ...]:
 
 
 def _nest(into: dict[str, Any], path: Path, value: Any) -> None:
+    if not path:
+        return
     for part in path[:-1]:
         held = into.setdefault(part, {})
         if not isinstance(held, dict):
@@ -83,7 +85,7 @@ def _fact(args: dict[str, Any], path: Path, value: Any, facts: Mapping[Path, Any
         args["chunked_prefill_size"] = value
     elif path == ("serve", "enable_chunked_prefill"):
         if value is False:
-            args["chunked_prefill_size"] = -1
+            args.setdefault("chunked_prefill_size", -1)
     elif path == ("serve", "gpu_memory_share"):
         args.setdefault("mem_fraction_static", value)
     elif path == ("serve", "structured_output"):

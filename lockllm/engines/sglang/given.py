@@ -241,7 +241,8 @@ def _prompt(told: Collect, name: str, value: Any, source: str) -> bool:
         told.kept(name, value, source)
         told.forget(("serve", "chat_template_kwargs"))
         for path, leaf in leaves(value, ("serve", "chat_template_kwargs")):
-            told.set(path, leaf, source)
+            if len(path) > 2:
+                told.set(path, leaf, source)
     elif name == "json_model_override_args":
         told.kept(name, value, source)
         scaling = value.get("rope_scaling") if isinstance(value, dict) else None
