@@ -34,7 +34,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     stamp: Stamp
     filesystem: str
-    sha256: str
+    sha256: str  # empty where only BLAKE3 was computed
     git: str | None = None
     blake3: str | None = None
     at: str = ""  # when, RFC 3339
@@ -173,7 +173,7 @@ def _read(file: str, boot: str) -> dict[str, Kept]:
         except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             return {}
     hexadecimal = re.compile(r"[0-9a-f]{64}\Z")
-    return {name: entry for name, entry in kept.items() if hexadecimal.match(entry.sha256)}
+    return {name: entry for name, entry in kept.items() if hexadecimal.match(entry.sha256 or entry.blake3 or "")}
 
 
 def _write(file: str, value: object) -> None:

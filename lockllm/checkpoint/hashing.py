@@ -39,12 +39,13 @@ class Job(msgspec.Struct, frozen=True):
     size: int
     git: bool = False
     blake3: bool = False
+    sha256: bool = True
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
     """The digests of one file, and the stamp it bore from before the first byte to after the last."""
 
-    sha256: str
+    sha256: str  # empty where it was not asked for
     git: str | None = None  # git's sha1 of a blob with these bytes
     blake3: str | None = None
     stamp: Stamp
@@ -152,7 +153,11 @@ class _Work:
             return Failed("was replaced while it was hashed", changed=True)
         named = {name: made.hexdigest() for name, made in hashes.items()}
         return Digest(
-            sha256=named["sha256"], git=named.get("git"), blake3=named.get("blake3"), stamp=before, began_ns=began
+            sha256=named.get("sha256", ""),
+            git=named.get("git"),
+            blake3=named.get("blake3"),
+            stamp=before,
+            began_ns=began,
         )
 
     def _feed(self, descriptor: int, size: int, view: memoryview, hashes: dict[str, Any]) -> int:
@@ -179,7 +184,7 @@ class _Work:
 
 
 def _hashes(job: Job, size: int) -> dict[str, Any]:
-    made: dict[str, Any] = {"sha256": hashlib.sha256(usedforsecurity=False)}
+    made: dict[str, Any] = {"sha256": hashlib.sha256(usedforsecurity=False)} if job.sha256 else {}
     if job.git:
         made["git"] = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     if job.blake3:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -52,6 +52,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     hashing: Hashing
     cache: Cache
     blake3: bool
+    pairs: Mapping[str, tuple[str, str]] = {}  # path -> sha256 and BLAKE3 of the same bytes, as a lock holds them
 
 
 def claims(files: Mapping[str, Entry], place: hub.Place) -> dict[str, hub.Claim]:
@@ -75,17 +76,15 @@ def digest(
         if name not in task.roles or not _is_hashed(task, name, entry):
             continue
         found, _ = digests.look_up(kept, name, entry.real) if kept is not None and kept.kept else (None, None)
-        claim = task.claims.get(name)
-        by_git = claim is not None and claim.sha256 is None and entry.size <= _SMALL
-        if found is not None and (not by_git or found.git) and (not task.blake3 or found.blake3):
-            earlier[name] = found
+        job = _job(task, name, entry)
+        if found is not None and _is_enough(job, found, task):
+            earlier[name] = _completed(found, task.pairs.get(name))
         else:
-            jobs.append(hashing.Job(name, entry.real, entry.size, by_git, task.blake3))
-    outcomes = hashing.digest(jobs, progress=progress)
-    made = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, hashing.Digest)}
+            jobs.append(job)
+    made, failed = _hashed(jobs, task, progress)
     if kept is not None and made:
         digests.keep(kept, {name: (task.files[name].real, outcome) for name, outcome in made.items()})
-    failed = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, hashing.Failed)}
+    made = {name: _completed(outcome, task.pairs.get(name)) for name, outcome in made.items()}
     files = [
         _file(task, name, made.get(name), earlier.get(name))
         for name in task.files
@@ -93,6 +92,46 @@ def digest(
     ]
     _judge_claims(task, made, earlier, findings)
     return files, list(_failures(failed, made, findings)), kept.reason if kept is not None else ""
+
+
+def _job(task: Task, name: str, entry: Entry) -> hashing.Job:
+    claim = task.claims.get(name)
+    by_git = claim is not None and claim.sha256 is None and entry.size <= _SMALL
+    faster = name in task.pairs and entry.size > _SMALL
+    return hashing.Job(name, entry.real, entry.size, by_git, task.blake3 or faster, not faster)
+
+
+def _is_enough(job: hashing.Job, found: digests.Kept, task: Task) -> bool:
+    """Whether what is kept of a file answers all that its job asks."""
+    by_pair = found.blake3 is not None and found.blake3 == task.pairs.get(job.name, ("", ""))[1]
+    return (not job.git or bool(found.git)) and (not job.blake3 or bool(found.blake3)) and bool(found.sha256 or by_pair)
+
+
+def _hashed(
+    jobs: list[hashing.Job], task: Task, progress: hashing.Progress | None
+) -> tuple[dict[str, hashing.Digest], dict[str, hashing.Failed]]:
+    """Hashes; a large file whose BLAKE3 is not the locked one is read once more, for its sha256."""
+    outcomes = hashing.digest(jobs, progress=progress)
+    made = {name: each for name, each in outcomes.items() if isinstance(each, hashing.Digest)}
+    again = [
+        msgspec.structs.replace(job, sha256=True)
+        for job in jobs
+        if not job.sha256 and job.name in made and made[job.name].blake3 != task.pairs[job.name][1]
+    ]
+    if again:
+        outcomes = {**outcomes, **hashing.digest(again, progress=progress)}
+        made = {name: each for name, each in outcomes.items() if isinstance(each, hashing.Digest)}
+    return made, {name: each for name, each in outcomes.items() if isinstance(each, hashing.Failed)}
+
+
+_Held = TypeVar("_Held", hashing.Digest, digests.Kept)
+
+
+def _completed(held: _Held, pair: tuple[str, str] | None) -> _Held:
+    """With the sha256 that a lock pairs with the BLAKE3 that was computed."""
+    if held.sha256 or pair is None or held.blake3 != pair[1]:
+        return held
+    return msgspec.structs.replace(held, sha256=pair[0])
 
 
 def readings(files: list[SeenFile]) -> Iterator[Reading]:
@@ -140,7 +179,7 @@ def _file(task: Task, name: str, made: hashing.Digest | None, earlier: digests.K
         at = earlier.at if earlier is not None and made is None else ""
         return SeenFile(
             **common, size=held.stamp.size, sha256=held.sha256, evidence="computed" if made else "cached", hashed_at=at,
-            blake3=held.blake3 if task.blake3 else None,
+            blake3=held.blake3 if task.blake3 or name in task.pairs else None,
         )  # fmt: skip
     claim = task.claims.get(name)
     if claim is not None and claim.sha256 is not None and task.hashing in ("quick", "claims"):

@@ -80,13 +80,14 @@ class _Documents(msgspec.Struct, kw_only=True):
 def look(
     path: str, *, engine: str | None = None, engine_version: str | None = None, include: Sequence[str] = (),
     exclude: Sequence[str] = (), hashing: Hashing = "full", cache: Cache = "off", blake3: bool = False,
-    weights: str | None = None,
-    revision: str | None = None, progress: Progress | None = None, transformers_major: int = 5,
+    pairs: Mapping[str, tuple[str, str]] | None = None, weights: str | None = None, revision: str | None = None,
+    progress: Progress | None = None, transformers_major: int = 5,
 ) -> Look:  # fmt: skip
     """All that the files at a path say: a directory, an HF cache snapshot or repository folder, or a GGUF file.
 
     Raises UsageError where nothing lies there. `include` (globs over paths) replaces the engine's own rule of what reaches
-    inference, `exclude` takes away, `weights` names the format that is loaded where several lie in the folder. Findings
+    inference, `exclude` takes away, `weights` names the format that is loaded where several lie in the folder. `pairs`:
+    path -> sha256 and BLAKE3 of the same bytes, as a lock holds them: large files are then read by BLAKE3 alone. Findings
     and what cannot be read are data.
     """
     found = find(path, revision)
@@ -100,7 +101,7 @@ def look(
     def digest(findings: Findings) -> Digested:
         task = reading.Task(
             root=found.layout.root, given=found.layout.given, files=files, roles=selection.kept,
-            claims=reading.claims(files, found.place), hashing=hashing, cache=cache, blake3=blake3,
+            claims=reading.claims(files, found.place), hashing=hashing, cache=cache, blake3=blake3, pairs=pairs or {},
         )  # fmt: skip
         return reading.digest(task, progress, findings)
 

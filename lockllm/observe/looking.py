@@ -96,6 +96,7 @@ def _one(
             hashing=hashing(request, serving),
             cache=cache,  # type: ignore[arg-type]
             blake3=request.blake3,
+            pairs=request.pairs,
             revision=revision,
             progress=request.progress,
             transformers_major=int(number) if number.isdigit() else 5,

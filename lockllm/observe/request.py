@@ -56,6 +56,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     deep: bool = False
     cache: str = "auto"  # of digests: auto, any, off
     blake3: bool = False
+    pairs: Mapping[str, tuple[str, str]] = {}  # file -> sha256 and BLAKE3 of the same bytes, as locked
     progress: Progress | None = None
     keep_template: Callable[[str], None] | None = None  # is given the text of the template in force
 
@@ -81,7 +82,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             revision=self.revision or text("checkpoint.revision"),
             commit=self.commit or text("checkpoint.commit"),
             blake3=self.blake3 or any(path[:2] == ("checkpoint", "blake3") for path in named),
+            pairs=self.pairs or _pairs(lock),
         )
+
+
+def _pairs(lock: Lock) -> dict[str, tuple[str, str]]:
+    """The files of which the lock holds both digests."""
+    found = {}
+    for path, blake3 in lock.values.items():
+        held = lock.values.get(("checkpoint", "files", *path[2:])) if path[:2] == ("checkpoint", "blake3") else None
+        if isinstance(held, dict) and isinstance(held.get("sha256"), str) and isinstance(blake3, str):
+            found[path[-1]] = (held["sha256"], blake3)
+    return found
 
 
 def members(paths: set[Path], family: Path) -> frozenset[str]:

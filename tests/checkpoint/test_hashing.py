@@ -151,3 +151,23 @@ def test_memory_stays_small_whatever_the_sizes(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 64 * 1024
+
+
+def test_a_large_file_is_read_by_blake3_alone_where_a_lock_pairs_it_with_a_sha256(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lockllm.checkpoint import cache
+
+    monkeypatch.setenv("LOCKLLM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_FRESH_NS", -(10**9))
+    with (tiny / "model.safetensors").open("ab") as file:
+        file.truncate(65 * MB)
+    plain = {file.path: file for file in look(str(tiny), blake3=True).files}
+    whole = plain["model.safetensors"]
+    other = ("1" * 64, whole.blake3 or "")  # a false pair shows that the bytes were not read for sha256
+    found = look(str(tiny), pairs={"model.safetensors": other}, cache="any")
+    assert {file.path: file.sha256 for file in found.files}["model.safetensors"] == "1" * 64
+    again = look(str(tiny), cache="any")
+    assert {file.path: file.sha256 for file in again.files}["model.safetensors"] == whole.sha256
+    moved = look(str(tiny), pairs={"model.safetensors": (whole.sha256 or "", "2" * 64)})
+    assert {file.path: file.sha256 for file in moved.files}["model.safetensors"] == whole.sha256
