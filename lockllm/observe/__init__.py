@@ -93,7 +93,7 @@ def _rules(
         log = request.log
         _guarded(pile, f"log {log}", lambda: _log(log, engine))
     if given is not None:
-        _guarded(pile, f"arguments of {engine.name}", lambda: engine.effective(given, context()))
+        _guarded(pile, f"arguments of {engine.name}", lambda: joining.in_force(engine, given, context(), found))
         _guarded(pile, f"arguments of {engine.name}", lambda: engine.checks(given, context()))
     if looked.main is not None:
         main = looked.main

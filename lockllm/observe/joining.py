@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from lockllm.checkpoint import Look
 from lockllm.engines import Context, Engine, Given
 from lockllm.facts.fact import Path, Stage
@@ -136,6 +138,15 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
             source = f"pid {serving.found.process.pid} environment" if serving.found else "environment"
             by = By.PROCESS if serving.found else By.PLAN
             pile.readings.append(seen(("env", name), None, source, by))
+
+
+def in_force(engine: Engine, given: Given, context: Context, serving: Serving) -> Iterator[Reading | Unobserved]:
+    """What the engine's rules make of the arguments. At stage live, what rules leave open only a full look can close."""
+    for item in engine.effective(given, context):
+        if isinstance(item, Unobserved) and serving.stage is Stage.LIVE:
+            yield msgspec.structs.replace(item, due=Stage.ALL)
+        else:
+            yield item
 
 
 def replicas(said: Said, engine: Engine, context: Context) -> Iterator[Reading | Check]:

@@ -109,6 +109,16 @@ def test_a_raw_host_gives_the_values_in_force(sglang: Path, tiny: Path) -> None:
     assert {("serve", "args"), ("env",), ("packages",), ("checkpoint", "files")} <= seen.all.complete
 
 
+def test_what_only_a_full_look_can_close_is_not_due_beside_a_running_server(sglang: Path, tiny: Path) -> None:
+    argv = [sglang / "bin/python", "-m", "sglang.launch_server", "--model-path", tiny]
+    with hosts.running(argv, {}, sglang) as (pid, _):
+        whole, live = look(pid=pid), look(pid=pid, stage=Stage.LIVE)
+    open_at = {key: gap.due for key, gap in live.gaps.items() if key.startswith("serve.")}
+    assert open_at
+    assert set(open_at.values()) == {Stage.ALL}
+    assert not {gap.due for key, gap in whole.gaps.items() if key.startswith("serve.")} & {Stage.ALL}
+
+
 def test_no_secret_of_the_host_is_kept(sglang: Path, tiny: Path) -> None:
     argv = [sglang / "bin/python", "-m", "sglang.launch_server", "--model-path", tiny, "--api-key", "sk-first-secret"]
     env = {"HF_TOKEN": "hf_second_secret", "http_proxy": "http://user:third-secret@proxy:1"}
