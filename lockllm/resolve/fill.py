@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from lockllm import engines
+from lockllm.documents import toml
 from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec, is_range
 from lockllm.engines import Context, Given
@@ -101,7 +102,8 @@ class _Filler:
         self._fresh = tuple(map(Glob, options.upgrade_facts))
         self._pin = tuple(map(Glob, options.pin))
         self._seen = _best(sources.observation.readings if sources.observation else ())
-        self._why = {each.path: each.reason for each in sources.unobserved}
+        gaps = (*sources.unobserved, *(sources.observation.unobserved if sources.observation else ()))
+        self._why = {each.path: each.reason for each in gaps}
 
     def filled(self) -> Filled:
         """Every group, each from the first source that has it."""
@@ -135,22 +137,20 @@ class _Filler:
             if path[0] in groups and not reading.fact.on_request and path not in self.values:
                 self.put(reading.fact, reading.value, via_of(reading))
 
-    def keep(self, groups: tuple[str, ...]) -> bool:
-        """Keep pins of the old lock, unless an upgrade or a moved fact says otherwise. Whether any was kept."""
+    def keep(self, groups: tuple[str, ...]) -> None:
+        """Keep pins of the old lock, unless an upgrade or a moved fact says otherwise."""
         if self.old is None or self._upgrade:
-            return False
-        kept = False
+            return
         for path in [*self.old.values, *self.old.absent]:
             fact = registry.find(path)
             if path[0] not in groups or path in self.values or path in self.absent or self._moved(fact):
                 continue
-            if path in _ASKED_OF_THE_HUB or not self._in_range(path, self.old.values.get(path)):
+            elsewhere = path in _ASKED_OF_THE_HUB and self.spec.repo is None
+            if elsewhere or self._gone(path) or not self._in_range(path, self.old.values.get(path)):
                 continue
             self.put(fact, self.old.values.get(path, ABSENT), self.old.via.get(path, ""))
             if path in self.old.absent:
                 self.absent.add(path)
-            kept = True
-        return kept
 
     def files(self) -> None:
         spec = self.spec
@@ -198,13 +198,13 @@ class _Filler:
         if self.sources.environment is not None:
             seen = {path[0] for path in (*self.values, *self.absent)} if self._same_engine_seen() else set()
             self.take(self.sources.environment, tuple(group for group in _STACK if group not in seen))
-        kept = self.keep(_STACK)
+        self.keep(_STACK)
+        looked = {path[0] for path in (*self.values, *self.absent)}
         self.take(self.sources.required, _STACK)
-        looked = self.sources.environment is not None or self._same_engine_seen() or kept
         for group in ("packages", "cuda"):
-            if not looked and not any(path[0] == group for path in self.values):
+            if group not in looked and not any(path[0] == group for path in self.values):
                 self.unpinned[(group,)] = self._why.get((group,), _NO_ENVIRONMENT)
-            elif not looked and group == "packages":
+            elif group not in looked:
                 self.unpinned[(group,)] = "only those that the engine's own wheel requires exactly; " + _NO_ENVIRONMENT
 
     def in_force(self) -> None:
@@ -244,10 +244,12 @@ class _Filler:
         for path, reading in self._seen.items():
             if any(glob.matches(path) for glob in self._pin) and path not in self.spec.values:
                 self.put(reading.fact, reading.value, via_of(reading))
+                self._say_how_to_keep(reading)
         if self.old is not None and not self._upgrade:
             for path, value in self.old.values.items():
                 fact = registry.find(path)
-                if fact.known and path not in self.values and not self._moved(fact) and self._pinned(fact):
+                pinned = fact.known and fact.on_request and fact.group not in _ASKED
+                if pinned and path not in self.values and not self._moved(fact):
                     self.put(fact, value, self.old.via.get(path, ""))
         if not any(path[0] == "kernels" for path in self.values):
             self.unpinned[("kernels",)] = "only the start log shows them: lock with --observation and --pin kernels.*"
@@ -265,11 +267,15 @@ class _Filler:
         for path, reading in self.taken.items():
             self.values.pop(path, None)
             self.put(reading.fact, reading.value, "observation")
-            if path[0] in _ASKED and reading.fact.settable:
-                told = registry.dump(reading.fact, reading.value)
-                self.warnings.append(
-                    f"{reading.fact.key} is as the host shows it; to keep it, write {told!r} in {self._spec_name}"
-                )
+            self._say_how_to_keep(reading)
+
+    def _say_how_to_keep(self, reading: Reading) -> None:
+        if reading.fact.group in _ASKED and reading.fact.settable and reading.value is not ABSENT:
+            told = toml.value(registry.dump(reading.fact, reading.value))
+            where = (
+                f"write {keys.dotted(reading.fact.path[1:])} = {told} under [{reading.fact.group}] of {self._spec_name}"
+            )
+            self.warnings.append(f"{reading.fact.key} is as the host shows it; to keep it, {where}")
 
     def lock(self) -> Lock:
         """What was gathered, as one lock."""
@@ -309,14 +315,6 @@ class _Filler:
             if path[0] in groups:
                 self.put(registry.find(path), value, self._spec_name)
 
-    def _pinned(self, fact: Fact[Any]) -> bool:
-        """Whether a value that nothing gives now stays. Of what the spec decides, only that which no rule of the engine tells."""
-        if fact.group in _ASKED:
-            return (
-                fact.path in self.unpinned and not self._has_moved("engine.version") and not self._has_moved("host.gpu")
-            )
-        return fact.on_request
-
     def _moved(self, fact: Fact[Any]) -> bool:
         if any(glob.matches(fact.path) for glob in self._fresh):
             return True
@@ -340,19 +338,15 @@ class _Filler:
             if unseen and path not in self.values and path not in self.absent and not self._moved(fact):
                 self.put(fact, self.old.values.get(path, ABSENT), self.old.via.get(path, ""))
 
-    def _keep_unseen(self) -> None:
-        """Of the same commit, what an earlier look showed and this one could not."""
-        if not self.sources.kept_commit or self.old is None or self._upgrade:
-            return
-        for path in [*self.old.values, *self.old.absent]:
-            unseen = path[0] in _FILES and any(path[: len(gap)] == gap for gap in self._why)
-            fact = registry.find(path)
-            if unseen and path not in self.values and path not in self.absent and not self._moved(fact):
-                self.put(fact, self.old.values.get(path, ABSENT), self.old.via.get(path, ""))
-
     def _same_engine_seen(self) -> bool:
         reading = self._seen.get(("engine", "version"))
         return reading is not None and registry.same(reading.fact, self.sources.version, reading.value)
+
+    def _gone(self, path: Path) -> bool:
+        """Whether the observation saw a whole family, and not this member."""
+        seen = self.sources.observation
+        whole = seen is not None and self._same_engine_seen() and path not in self._seen
+        return whole and seen is not None and any(path[:length] in seen.complete for length in range(1, len(path)))
 
     def _holds(self, path: Path) -> bool:
         return any(held[: len(path)] == path for held in (*self.values, *self.absent))
