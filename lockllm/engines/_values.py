@@ -21,7 +21,7 @@ _UNRESOLVED = re.compile(r"\$[A-Za-z_({0-9@*]|\{\{|<[A-Za-z_ -]+>|%\(")
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 _TOKEN_COUNTS = re.compile(
     r"tokens|tokeniz|token_(?:id|count|size|len|budget|limit|threshold|str|interval|shard)"
-    r"|(?:bos|eos|pad|unk|stop|image|start|end|mask|sep|cls|special)_token",
+    r"|(?:max|min|num)_\w*token|(?:bos|eos|pad|unk|stop|image|start|end|mask|sep|cls|special)_token",
     re.IGNORECASE,
 )
 

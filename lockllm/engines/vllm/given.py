@@ -102,8 +102,11 @@ def _refusals(said: Reading) -> int:
 def _in_history(said: Reading) -> bool:
     """Whether another release may know what this one refuses."""
     table = options.options(said.release)
-    refused = [canonical(word.flag) for word in said.parsed.words if not word.known or word.flag not in table.flags]
-    return any(name.startswith(part) for part in refused for name in options.history())
+    refused = [word.flag for word in said.parsed.words if not word.known or word.flag not in table.flags]
+    return any(
+        not flag.startswith("--") or any(name.startswith(canonical(flag)) for name in options.history())
+        for flag in refused
+    )
 
 
 def _rewritten(form: Form, settings: Sequence[str], release: str) -> list[str]:

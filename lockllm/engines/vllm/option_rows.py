@@ -332,7 +332,7 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("offload_num_in_group", "int", "0.17.0", "", ""),
     ("offload_params", "texts", "0.17.0", "", ""),
     ("offload_prefetch_step", "int", "0.17.0", "", ""),
-    ("optimization_level", "text", "0.12.0", "", ""),
+    ("optimization_level", "loose", "0.12.0", "", ""),
     ("otlp_traces_endpoint", "text", "0.6.0", "", ""),
     ("override_attention_dtype", "text", "0.9.2", "0.27.0", ""),
     ("override_generation_config", "json", "0.7.1", "", ""),
