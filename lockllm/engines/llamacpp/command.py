@@ -28,7 +28,7 @@ _SET_BY = {
 }
 _DEFAULT = {
     "serve.max_model_len": "what the GGUF says (4096 until 2025-08); without -c, --fit shrinks it to free GPU memory",
-    "serve.max_num_seqs": "4 slots (1 until 2025-08)",
+    "serve.max_num_seqs": "4 slots (1 until 2025-08; in builds of 2025-11 -np 1 means 4 as well)",
     "serve.kv_unified": "on where -np is not given, else off",
     "serve.flash_attn": "auto: on unless a device cannot (off until 2025-08)",
     "serve.kv_cache_dtype": "f16",

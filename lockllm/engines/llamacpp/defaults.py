@@ -51,7 +51,7 @@ _PLAIN = {
     "serve.jinja": _Moved(False, JINJA_OFF, True, JINJA_ON),
     "serve.split_mode": _Moved("layer", 0, "layer", 0),
 }
-_SLOTS = _Moved(1, 6000, 4, 9093)
+_SLOTS = _Moved(1, 6000, 4, 7079)
 _CONTEXT = _Moved(4096, 6000, 0, 9093)
 _FLASH = _Moved(False, 6000, "auto", 7079)
 _GGUF_SAMPLING = _Moved(False, 6000, True, 9093)

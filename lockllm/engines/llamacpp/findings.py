@@ -14,6 +14,8 @@ FLASH_VALUE, FLASH_SWITCH = 7079, 6000
 """`-fa` needs a value from a build between these two; b7079 resolves `auto`."""
 GONE_AFTER = 9873
 """Up to this build the spellings of `options.GONE` are taken; b10809 loads with `load_mode` in their place."""
+ONE_IS_AUTO, ONE_MAY_BE_AUTO = range(7079, 7300), range(7300, 7827)
+"""Builds that took `-np 1` for the default and started 4 slots with one buffer (issue 17300, mended by 17997)."""
 READ = 11434
 """The oldest build whose whole option table was read: what it lacks, a build from here on refuses."""
 
@@ -36,6 +38,7 @@ def of_command(settings: Settings, build: int | None, version: str | None) -> It
     """Findings on a command line, its variables and config files."""
     yield from _accepted(settings, build, version)
     yield from _template_name(settings, build)
+    yield from _one_slot(settings, build)
     if settings.dead:
         names = ", ".join(sorted(set(settings.dead) - NOISE)[:8])
         if names:
@@ -118,6 +121,21 @@ def _flash_clash(settings: Settings) -> str:
         if kind.startswith(("q", "iq"))
         else ""
     )
+
+
+def _one_slot(settings: Settings, build: int | None) -> Iterator[Check]:
+    slots = named(settings, "parallel")
+    if (
+        slots is None
+        or slots.value != 1
+        or build is None
+        or build not in range(ONE_IS_AUTO.start, ONE_MAY_BE_AUTO.stop)
+    ):
+        return
+    status = CheckStatus.FAIL if build in ONE_IS_AUTO else CheckStatus.UNKNOWN
+    detail = f"{slots.source} 1: b{build} takes 1 for its default, and starts 4 slots with one KV buffer"
+    mend = "use a newer build, or see total_slots of GET /props"
+    yield Check("check.settings_take_effect", status, detail, slots.source, mend)
 
 
 def _template_name(settings: Settings, build: int | None) -> Iterator[Check]:

@@ -54,7 +54,10 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     settings = sources.read(form.args, env, files, build)
     into = _Collected(by=By.PROCESS if live else By.PLAN)
     for setting in settings.by_name.values():
-        _one(setting, into)
+        if setting.option.kind is Kind.SLOTS and setting.value == 1 and build in findings.ONE_IS_AUTO:
+            into.auto.add(fact("serve.max_num_seqs").path)
+        else:
+            _one(setting, into)
     _cache_types(settings, into)
     _template(settings, files, into)
     for name, value in settings.unknown.items():

@@ -41,7 +41,7 @@ def force(*args: str, version: str = "b11549", **others: Any) -> dict[str, Any]:
     [
         ("b5671", {"serve.max_num_seqs": 1, "serve.max_model_len": 2048, "serve.flash_attn": "off", "serve.jinja": False}, set()),
         ("b6500", {}, {"serve.max_num_seqs", "serve.flash_attn", "serve.max_model_len", "serve.cache_ram"}),
-        ("b7300", {"serve.cache_ram": 8192}, {"serve.jinja", "serve.kv_unified"}),
+        ("b7300", {"serve.cache_ram": 8192}, {"serve.jinja", "serve.max_model_len"}),
         ("b11549", {"serve.max_num_seqs": 4, "serve.kv_unified": True, "serve.flash_attn": "on", "serve.jinja": True}, set()),
         ("b99999", {}, {"serve.max_num_seqs", "serve.kv_cache_dtype", "sampling.temperature", "serve.jinja"}),
         ("b100", {}, {"serve.max_num_seqs", "sampling.temperature"}),
@@ -176,3 +176,11 @@ def test_rules_and_defaults_say_that_they_are_such() -> None:
     assert seen("serve.kv_unified", True, "", By.RULE) in [
         Reading(each.fact, each.value, "", each.by) for each in found
     ]
+
+
+def test_one_slot_is_four_in_builds_that_took_it_for_the_default() -> None:
+    found = force("-c", "2048", "-np", "1", version="b7079")
+    assert (found["serve.max_num_seqs"], found["serve.kv_unified"]) == (4, True)
+    assert [check.name for check in given("-np", "1", version="b7079").checks] == ["check.settings_take_effect"]
+    assert force("-c", "2048", "-np", "1")["serve.max_num_seqs"] == 1
+    assert given("-np", "1").checks == ()
