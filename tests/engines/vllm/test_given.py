@@ -39,7 +39,11 @@ def test_a_published_command_gives_its_facts_and_no_others(row: dict[str, Any]) 
     found = {**facts(read.readings), **{f"serve.args.{name}": value for name, value in read.per_node.items()}}
     for key, value in row["expected"].items():
         group, _, rest = key.partition(".")
-        if group in ("engine", "checkpoint", "draft") or (group == "tokenizer" and rest == "repo") or group == "adapters":
+        if (
+            group in ("engine", "checkpoint", "draft")
+            or (group == "tokenizer" and rest == "repo")
+            or group == "adapters"
+        ):
             continue
         value = SPREAD_ALIKE.get(key, {}).get(value, value) if isinstance(value, str) else value
         spellings = [(key, value), *map(tuple, row.get("also", {}).get(key, ()))]
@@ -129,7 +133,11 @@ def test_options_fall_into_five_classes() -> None:
     assert found.per_node == {"node_rank": 1, "headless": True}
     assert set(found.operational) == {"host", "port", "served_model_name"}
     assert set(found.secrets) == {"key-of-mine", "other-key", "hf_mine"}
-    assert (found.port, found.model and found.model.text, found.model and found.model.revision) == (8001, "org/name", "v1")
+    assert (found.port, found.model and found.model.text, found.model and found.model.revision) == (
+        8001,
+        "org/name",
+        "v1",
+    )
     assert "--new-option-of-a-fork" in failing(found.checks)["check.flags_accepted"]
 
 
@@ -236,7 +244,14 @@ def test_a_newer_release_parses_and_its_new_options_are_not_refused() -> None:
 
 @pytest.mark.parametrize("release", READ)
 def test_no_option_of_any_release_is_lost(release: str) -> None:
-    samples = {"int": "3", "number": "0.5", "human": "4k", "human-auto": "4k", "json": '{"k": 1}', "json-or-text": '{"k": 1}'}
+    samples = {
+        "int": "3",
+        "number": "0.5",
+        "human": "4k",
+        "human-auto": "4k",
+        "json": '{"k": 1}',
+        "json-or-text": '{"k": 1}',
+    }
     for option in options.options(release).options:
         takes = option.take.value not in ("switch", "both", "boolean")
         words = [samples.get(option.kind.value, "x=y" if option.name == "lora_modules" else "x")] if takes else []
