@@ -1,0 +1,174 @@
+"""SGLang's command lines as its releases read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given as over
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from lockllm.engines import Context, Form, Given, load
+from lockllm.engines._argparse import Option, Take
+from lockllm.engines._values import Kind
+from lockllm.engines.sglang import options
+from lockllm.facts.observation import CheckStatus, Raw
+from tests.engines import replay
+
+HERE = Path(__file__).parent
+ROWS = replay.rows(HERE)
+SGLANG = load("sglang")
+
+
+def given(
+    *args: str, version: str | None = "0.5.23", env: Any = None, files: Any = None, program: str = "module"
+) -> Given:
+    words = ("sglang", "serve") if program == "serve" else ("python3", "-m", "sglang.launch_server")
+    return SGLANG.given(Form(engine="sglang", args=args, program=words), env or {}, files or {}, version, False)
+
+
+def failing(found: Given) -> dict[str, str]:
+    return {check.name: check.detail for check in found.checks if check.status is CheckStatus.FAIL}
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.get("run_as")], ids=lambda row: row["id"])
+def test_a_real_command_gives_what_it_says(row: dict[str, Any]) -> None:
+    assert replay.wrong(row) == []
+
+
+@pytest.mark.parametrize("version", options.VERSIONS)
+def test_every_option_of_a_release_is_read(version: str) -> None:
+    for option in options.of(version).options:
+        for flag in option.flags:
+            words = [flag] if option.take in (Take.SWITCH, Take.BOTH) else [flag, _value(option)]
+            found = given(*words, version=version)
+            assert found.checks == () or "check.flags_accepted" not in failing(found)
+            told = [found.readings, found.paths, found.per_node, found.operational, found.secrets, found.auto]
+            named = [found.model, found.tokenizer, found.draft, found.adapters]
+            assert any(told) or any(named) or option.name == "hybrid_kvcache_ratio", flag
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> tuple[str, list[str]]:
+    version = draw(st.sampled_from(options.VERSIONS))
+    words: list[str] = []
+    for option in draw(
+        st.lists(st.sampled_from(options.of(version).options), max_size=8, unique_by=lambda each: each.name)
+    ):
+        flag = draw(st.sampled_from(option.flags))
+        if option.name == "config":
+            continue
+        if option.take in (Take.SWITCH, Take.BOTH):
+            words.append(draw(st.sampled_from([flag, *option.off])))
+        elif option.take in (Take.MANY, Take.ANY):
+            words += [flag, *draw(st.lists(st.just(_value(option)), min_size=1, max_size=3))]
+        else:
+            words += draw(st.sampled_from([[flag, _value(option)], [f"{flag}={_value(option)}"]]))
+    return version, words
+
+
+@settings(deadline=None, max_examples=150)
+@over(lines())
+def test_a_command_made_from_what_a_line_gives_says_the_same(line: tuple[str, list[str]]) -> None:
+    version, words = line
+    first = given(*words, version=version)
+    told = {each.fact.path: each.value for each in first.readings if not isinstance(each.value, Raw)}
+    made = SGLANG.command(told, Context(version=version))
+    start = 2 if made.argv[0] == "sglang" else 3
+    again = given(*made.argv[start:], version=version, env=made.env, program="serve" if start == 2 else "module")
+    assert {each.fact.path: each.value for each in again.readings} == told
+
+
+def _value(option: Option) -> str:
+    if option.kind in (Kind.INT, Kind.HUMAN):
+        return "4"
+    if option.kind is Kind.NUMBER:
+        return "0.5"
+    if option.kind in (Kind.JSON, Kind.JSON_OR_TEXT):
+        return '{"a": {"b": 1}}'
+    return "org/name" if "path" in option.name or option.name == "model" else "word"
+
+
+def test_names_may_be_shortened_where_one_is_meant() -> None:
+    assert replay.facts(given("--tp", "2", "--disable-radix").readings) == {
+        "serve.tensor_parallel_size": 2,
+        "serve.enable_prefix_caching": False,
+    }
+    assert "ambiguous" not in str(failing(given("--tp=2")))
+    assert "it may be" in failing(given("--cuda-graph-max-b", "8"))["check.flags_accepted"]
+
+
+def test_underscores_are_no_dashes_here() -> None:
+    assert "--random_seed" in failing(given("--random_seed", "42"))["check.flags_accepted"]
+
+
+def test_an_option_of_another_release_is_refused() -> None:
+    assert failing(given("--enable-ep-moe", version="0.4.4")) == {}
+    assert "no such option" in failing(given("--enable-ep-moe", version="0.5.23"))["check.flags_accepted"]
+    assert failing(given("--enable-ep-moe", version=None)) == {}
+
+
+def test_a_release_newer_than_the_table_is_not_judged() -> None:
+    checks = given("--brand-new", "1", version="0.6.0").checks
+    assert [check.status for check in checks] == [CheckStatus.UNKNOWN]
+    assert replay.facts(given("--brand-new", "1", version="0.6.0").readings) == {"serve.args.brand_new": 1}
+
+
+YAML = "model-path: org/m\ntp-size: 2\nenable-metrics: true\ndisable-radix-cache: false\nchunked-prefill-size: 64\n"
+
+
+def test_the_command_line_wins_over_the_file() -> None:
+    found = given("--config", "c.yaml", "--chunked-prefill-size", "128", files={"c.yaml": YAML})
+    told = replay.facts(found.readings)
+    assert told["serve.tensor_parallel_size"] == 2
+    assert told["serve.chunked_prefill_size"] == 128
+    assert found.model is not None
+    assert found.model.source == "c.yaml: model-path"
+
+
+def test_false_of_a_switch_in_the_file_is_dropped_and_told() -> None:
+    found = given("--config", "c.yaml", files={"c.yaml": YAML})
+    assert "disable-radix-cache: false is dropped" in failing(found)["check.settings_take_effect"]
+    assert "serve.enable_prefix_caching" not in replay.facts(found.readings)
+
+
+def test_a_file_given_with_an_equals_sign_is_ignored_and_told() -> None:
+    found = given("--config=c.yaml", files={"c.yaml": YAML})
+    assert found.model is None
+    assert "accepted and ignored" in failing(found)["check.settings_take_effect"]
+
+
+def test_secrets_stay_secrets() -> None:
+    found = given(
+        "--api-key", "sk-1", "--admin-api-key=sk-2", "--ssl-keyfile-password", "pw-3", "--watermark-key", "wm-4"
+    )
+    assert set(found.secrets) == {"sk-1", "sk-2", "pw-3", "wm-4"}
+    assert not any(secret in repr((found.readings, found.warnings, found.checks)) for secret in found.secrets)
+
+
+def test_a_model_may_stand_first_after_serve() -> None:
+    found = given("org/m", "--model-type", "llm", "--tp", "2", program="serve")
+    assert found.model is not None
+    assert found.model.text == "org/m"
+    assert failing(found) == {}
+
+
+def test_variables_are_read_by_name_only() -> None:
+    env = {
+        "SGLANG_DEFAULT_THINKING": "1",
+        "NCCL_ALGO": "Ring",
+        "SGLANG_API_KEY": "sk-9",
+        "SGLANG_SIMULATE_ACC_LEN": "3",
+    }
+    found = given("--tp", "2", env=env)
+    assert {each.fact.key for each in found.env} == {"env.SGLANG_DEFAULT_THINKING", "env.NCCL_ALGO"}
+    assert "SGLANG_SIMULATE_ACC_LEN falsifies" in failing(found)["check.settings_take_effect"]
+    assert "sk-9" not in repr((found.readings, found.env, found.checks))
+
+
+def test_a_variable_that_the_release_no_longer_reads_is_told() -> None:
+    found = given(env={"SGLANG_SUPPORT_CUTLASS_BLOCK_FP8": "1"}, version="0.5.23")
+    assert "does not read it" in failing(found)["check.variables_known"]
+    assert given(env={"SGLANG_SUPPORT_CUTLASS_BLOCK_FP8": "1"}, version="0.5.9").checks == ()
