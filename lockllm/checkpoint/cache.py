@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from lockllm.checkpoint import bounded, links
-from lockllm.checkpoint.hashing import Digest, Stamp
+from lockllm.checkpoint.hashing import Digest, Stamp, stamp
 
 _VERSION = 1
 _LONGEST = 64 * 2**20
@@ -40,13 +40,25 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""  # when, RFC 3339
 
 
+class Headers(msgspec.Struct, frozen=True, kw_only=True):
+    """What all headers of the weight files said together, when nothing was wrong with them."""
+
+    key: str  # over names, stamps and file systems of the weight files and their index
+    dtypes: dict[str, int]
+    packed: tuple[str, ...]
+    read: int
+    right: tuple[tuple[str, str, str], ...]  # findings that passed: name, detail, source
+
+
 class Cache(msgspec.Struct, kw_only=True):
-    """The digests kept for one checkpoint. `file` is None where nothing may be kept; `reason` says why."""
+    """What is kept for one checkpoint. `file` is None where nothing may be kept; `reason` says why."""
 
     file: str | None
     reason: str = ""
-    kept: dict[str, Kept]
+    kept: dict[str, Kept] = {}
+    headers: Headers | None = None
     boot: str = ""
+    moved: bool = False  # whether there is something to write
 
 
 def folder(environ: Mapping[str, str], home: str) -> str:
@@ -59,22 +71,22 @@ def opened(root: str, where: str, *, everywhere: bool, read: bool = True) -> Cac
     """The cache of one checkpoint. On network and FUSE file systems only if `everywhere`. Whatever is wrong with it, it is empty."""
     kind = filesystem(root)
     if not everywhere and kind not in _LOCAL:
-        return Cache(file=None, reason=f"the checkpoint lies on {kind or 'a file system of unknown kind'}", kept={})
+        return Cache(file=None, reason=f"the checkpoint lies on {kind or 'a file system of unknown kind'}")
     if links.inside(os.path.realpath(where), root):
-        return Cache(file=None, reason="the cache folder lies in the checkpoint", kept={})
+        return Cache(file=None, reason="the cache folder lies in the checkpoint")
     problem = _private(where)
     if problem:
-        return Cache(file=None, reason=f"{where} {problem}", kept={})
+        return Cache(file=None, reason=f"{where} {problem}")
     file = os.path.join(where, hashlib.sha256(os.fsencode(root), usedforsecurity=False).hexdigest()[:32] + ".json")
     boot = _boot()
-    return Cache(file=file, kept=_read(file, boot) if read else {}, boot=boot)
+    kept, headers = _read(file, boot) if read else ({}, None)
+    return Cache(file=file, kept=kept, headers=headers, boot=boot)
 
 
 def look_up(cache: Cache, name: str, path: str) -> tuple[Kept | None, Stamp | None]:
     """The kept digest of a file, if everything that a file system says of it is as it was; and what it says now."""
     try:
-        status = os.stat(path)
-        now = Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        now = stamp(os.stat(path))
         kept = cache.kept.get(name)
         if kept is None or kept.stamp != now or kept.filesystem != identity(path):
             return None, now
@@ -84,25 +96,46 @@ def look_up(cache: Cache, name: str, path: str) -> tuple[Kept | None, Stamp | No
 
 
 def keep(cache: Cache, found: Mapping[str, tuple[str, Digest]]) -> None:
-    """Adds digests (name -> path, digest) and writes the cache. A file that was modified just before it was hashed is left out."""
-    if cache.file is None:
-        return
-    made = dict(cache.kept)
+    """Adds digests (name -> path, digest). A file that was modified just before it was hashed is left out."""
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     for name, (path, digest) in found.items():
-        made.pop(name, None)
-        newest = max(digest.stamp.mtime_ns, digest.stamp.ctime_ns)
-        if newest > digest.began_ns - _FRESH_NS:
+        cache.moved = cache.kept.pop(name, None) is not None or cache.moved
+        if not _is_old(digest.stamp, digest.began_ns):
             continue
         try:
             system = identity(path)
         except OSError:
             continue
-        made[name] = Kept(
+        cache.moved = True
+        cache.kept[name] = Kept(
             stamp=digest.stamp, filesystem=system, sha256=digest.sha256, git=digest.git, blake3=digest.blake3, at=at
         )
-    if made != cache.kept:
-        _write(cache.file, {"version": _VERSION, "boot": cache.boot, "files": msgspec.to_builtins(made)})
+
+
+def headers_key(paths: Mapping[str, str], now_ns: int) -> str | None:
+    """The key of what the headers of these files say; None where one was modified just now or cannot be seen."""
+    lines = []
+    for name, path in sorted(paths.items()):
+        try:
+            found = stamp(os.stat(path))
+            lines.append(repr((name, *msgspec.structs.astuple(found), identity(path))))
+        except OSError:
+            return None
+        if not _is_old(found, now_ns):
+            return None
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
+
+
+def write(cache: Cache) -> None:
+    """Writes what is kept, if anything moved: beside, then renamed. A cache that cannot be written is no cache."""
+    if cache.file is not None and cache.moved:
+        files = msgspec.to_builtins(cache.kept)
+        headers = msgspec.to_builtins(cache.headers)
+        _write(cache.file, {"version": _VERSION, "boot": cache.boot, "files": files, "headers": headers})
+
+
+def _is_old(found: Stamp, began_ns: int) -> bool:
+    return max(found.mtime_ns, found.ctime_ns) <= began_ns - _FRESH_NS
 
 
 def identity(path: str) -> str:
@@ -153,31 +186,32 @@ def _private(where: str) -> str:
     return ""
 
 
-def _read(file: str, boot: str) -> dict[str, Kept]:
+def _read(file: str, boot: str) -> tuple[dict[str, Kept], Headers | None]:
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return {}
+        return {}, None
     with open(descriptor, "rb") as opened_file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            return {}
+            return {}, None
         try:
             raw = opened_file.read(_LONGEST + 1)
             if len(raw) > _LONGEST:
-                return {}
+                return {}, None
             found: Any = msgspec.json.decode(raw)
             if not isinstance(found, dict) or found.get("version") != _VERSION or found.get("boot") != boot or not boot:
-                return {}
+                return {}, None
             kept = msgspec.convert(found.get("files"), dict[str, Kept])
+            headers = msgspec.convert(found.get("headers"), Headers | None)
         except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            return {}
+            return {}, None
     hexadecimal = re.compile(r"[0-9a-f]{64}\Z")
-    return {name: entry for name, entry in kept.items() if hexadecimal.match(entry.sha256 or entry.blake3 or "")}
+    good = {name: each for name, each in kept.items() if hexadecimal.match(each.sha256 or each.blake3 or "")}
+    return good, headers
 
 
 def _write(file: str, value: object) -> None:
-    """Written beside and renamed; a cache that cannot be written is no cache."""
     import tempfile
 
     temporary = None

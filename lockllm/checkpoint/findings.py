@@ -39,6 +39,20 @@ class Findings:
         else:
             self.unknown(name, check.detail, check.source, check.mend)
 
+    @property
+    def all_right(self) -> bool:
+        """Whether nothing is wrong or unknown."""
+        return not self._wrong and not self._unknown
+
+    def take(self, other: Findings) -> None:
+        """Everything that another has found."""
+        for name, found in other._wrong.items():
+            self._wrong.setdefault(name, []).extend(found)
+        for name, right in other._right.items():
+            self._right.setdefault(name, right)
+        for name, unknown in other._unknown.items():
+            self._unknown.setdefault(name, unknown)
+
     def checks(self) -> tuple[Check, ...]:
         """One check for each name, by name."""
         made = {}

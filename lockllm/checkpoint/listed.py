@@ -13,8 +13,9 @@ from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry, Listing, plain, twins
 from lockllm.checkpoint.layout import Found, Layout
 from lockllm.checkpoint.reading import SeenFile
+from lockllm.checkpoint.saying import is_read
 from lockllm.checkpoint.selection import Selection, select
-from lockllm.checkpoint.survey import Digested, Look, is_read, refuse_others, survey
+from lockllm.checkpoint.survey import Digested, Look, refuse_others, survey
 from lockllm.facts.observation import Unobserved
 
 LARGEST = 64 * 2**20

@@ -50,8 +50,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     roles: Mapping[str, str]  # the kept files
     claims: Mapping[str, hub.Claim]
     hashing: Hashing
-    cache: Cache
     blake3: bool
+    memory: digests.Cache | None = None
     pairs: Mapping[str, tuple[str, str]] = {}  # path -> sha256 and BLAKE3 of the same bytes, as a lock holds them
 
 
@@ -69,7 +69,7 @@ def digest(
     task: Task, progress: hashing.Progress | None, findings: Findings
 ) -> tuple[list[SeenFile], list[Unobserved], str]:
     """The files with their digests, those that could not be read, and why nothing is kept (empty where digests are)."""
-    kept = _cache(task)
+    kept = task.memory
     earlier: dict[str, digests.Kept] = {}
     jobs = []
     for name, entry in task.files.items():
@@ -154,11 +154,12 @@ def content(files: list[SeenFile], path: Path, what: str) -> Reading | None:
     return seen(path, hashing.content_sha256(pairs), what, By.FILE, evidence)
 
 
-def _cache(task: Task) -> digests.Cache | None:
-    if task.cache == "off" or task.hashing == "none":
+def memory(root: str, cache: Cache) -> digests.Cache | None:
+    """What is kept of a checkpoint; None where nothing is asked for."""
+    if cache == "off":
         return None
     where = digests.folder(os.environ, os.path.expanduser("~"))
-    return digests.opened(task.root, where, everywhere=task.cache == "any", read=task.cache != "renew")
+    return digests.opened(root, where, everywhere=cache == "any", read=cache != "renew")
 
 
 def _is_hashed(task: Task, name: str, entry: Entry) -> bool:

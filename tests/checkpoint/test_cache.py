@@ -217,3 +217,27 @@ def test_what_is_kept_reads_back_as_it_was_written(where: Path, tiny: Path) -> N
     assert all(msgspec.convert(entry, cache.Kept) for entry in held.values())
     assert os.stat(where).st_mode & 0o777 == 0o700
     assert os.stat(file).st_mode & 0o777 == 0o600
+
+
+def test_what_headers_said_is_kept_while_no_weight_file_moves(
+    where: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lockllm.checkpoint import safetensors
+
+    def facts() -> dict[str, object]:
+        return {reading.fact.key: reading.value for reading in again(tiny).readings}
+
+    def checks() -> dict[str, str]:
+        return {check.name: check.status.value for check in again(tiny).checks}
+
+    first, found = facts(), checks()
+    with monkeypatch.context() as unread:
+        unread.setattr(safetensors, "read", None)  # no header is read again
+        assert facts() == first
+        assert checks() == found
+    raw = (tiny / "model.safetensors").read_bytes()
+    (tiny / "model.safetensors").write_bytes(raw[:-1])
+    assert checks()["check.weights_readable"] == "fail"
+    assert checks()["check.weights_readable"] == "fail"
+    (tiny / "model.safetensors").write_bytes(raw)
+    assert checks() == found
