@@ -21,7 +21,6 @@ from lockllm.resolve.hub_http import Client, Endless, shown
 
 _INFO = 64 * 2**20  # bytes: names alone of 200,000 files
 _PAGE = 32 * 2**20
-_PAGES = 1_000
 _FILES = 2_000
 _BYTES = 512 * 2**20
 _AT_ONCE = 6
@@ -117,25 +116,31 @@ class Hub:
         url = self.client.endpoint + path
         rows: dict[str, Row] = {}
         been: set[str] = set()
-        while url and url not in been:
-            been.add(url)
-            try:
-                answer = self.client.get(url, limit=_PAGE)
-            except Exception as error:
-                raise told(error, self.client, asked, url) from error
-            try:
-                entries = msgspec.json.decode(answer.body, type=list[_Entry])
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise no_object(answer, "a list of files") from error
+        while url:
+            entries, following = self._page(asked, url)
+            known = len(been)
             for entry in entries:
+                been.add(entry.path)
                 if entry.type == "file":
                     _put(rows, _row(entry, url), url)
-            if len(rows) > MOST or len(been) > _PAGES:
+            if len(been) > MOST or (following and len(been) == known):
                 what = f"{asked.repo} lists more than {MOST:,} files, or without end"
                 raise ResolveError(what, where=f"GET {shown(url)}", mend="name a repository of one model")
-            found = _NEXT.search(answer.headers.get("link", ""))
-            url = urllib.parse.urljoin(answer.url, found["url"]) if found else ""
+            url = following
         return rows
+
+    def _page(self, asked: Asked, url: str) -> tuple[list[_Entry], str]:
+        """One page of the listing, and the address of the next."""
+        try:
+            answer = self.client.get(url, limit=_PAGE)
+        except Exception as error:
+            raise told(error, self.client, asked, url) from error
+        try:
+            entries = msgspec.json.decode(answer.body, type=list[_Entry])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise no_object(answer, "a list of files") from error
+        found = _NEXT.search(answer.headers.get("link", ""))
+        return entries, urllib.parse.urljoin(answer.url, found["url"]) if found else ""
 
     def _save(self, asked: Asked, commit: str, row: Row, root: str) -> str:
         asked = msgspec.structs.replace(asked, file=row.path)

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from lockllm.errors import UsageError
+from lockllm.errors import ResolveError, UsageError
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
@@ -187,6 +187,18 @@ def _library() -> _Library:
         from huggingface_hub import constants
         from huggingface_hub.utils._headers import build_hf_headers
         from huggingface_hub.utils._http import get_session
+    except ValueError as error:
+        raise UsageError(
+            f"the Hub's client refuses its environment: {error}",
+            where="variables HF_*",
+            mend="correct the value, or unset it",
+        ) from error
+    except ImportError as error:
+        raise ResolveError(
+            f"the Hub's client cannot be imported: {error}",
+            where="huggingface_hub",
+            mend='pip install "huggingface_hub>=0.30"',
+        ) from error
     finally:
         if unset:
             del os.environ[quiet]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from huggingface_hub.utils import _http
 
 from lockllm.cli import run
 from lockllm.documents.lock import Lock, read
@@ -70,15 +71,23 @@ class Desk:
         return read(self.text, "llm.lock")
 
 
+def anew() -> None:
+    """The Hub's client reads the proxies of the environment when it opens a session: the next test gets its own."""
+    getattr(_http, "close_session", getattr(_http, "reset_sessions", None))()
+
+
 @pytest.fixture
 def desk(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Desk:
-    for name in [name for name in os.environ if name.startswith(("HF_", "HUGGING", "TRANSFORMERS_")) or "proxy" in name.lower()]:
+    for name in [
+        name for name in os.environ if name.startswith(("HF_", "HUGGING", "TRANSFORMERS_")) or "proxy" in name.lower()
+    ]:
         monkeypatch.delenv(name)
     for name, value in {
         "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN_PATH": str(tmp_path / "no-token"),
         "LOCKLLM_CACHE": str(tmp_path / "cache"), "HF_HUB_DISABLE_TELEMETRY": "1",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
+    anew()
     folder = tmp_path / "desk"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -125,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Hub
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """Quiet."""
 
     def do_GET(self) -> None:
@@ -143,7 +143,11 @@ class Handler(BaseHTTPRequestHandler):
         store = re.fullmatch(r"/storage/(?P<repo>.+)/(?P<commit>[0-9a-f]{40})/(?P<path>.+)", path)
         kind = "tree" if tree else "info" if info else "storage" if store else "file" if file else "other"
         asked = Asked(
-            kind, self.path, self.headers.get("Host", ""), self.headers.get("Authorization", ""), self.headers.get("User-Agent", "")
+            kind,
+            self.path,
+            self.headers.get("Host", ""),
+            self.headers.get("Authorization", ""),
+            self.headers.get("User-Agent", ""),
         )
         self.server.requests.append(asked)
         if self.server.fault is not None and self.server.fault(self, kind):
@@ -192,7 +196,9 @@ class Handler(BaseHTTPRequestHandler):
         if repo is None or commit is None:
             return
         if repo.gated and not self.is_known:
-            self.refuse(401, "GatedRepo", f"Access to model {name} is restricted. You must be authenticated to access it.")
+            self.refuse(
+                401, "GatedRepo", f"Access to model {name} is restricted. You must be authenticated to access it."
+            )
             return
         file = repo.commits[commit].get(path)
         if file is None:

@@ -28,7 +28,9 @@ def many(count: int) -> dict[str, File]:
 
 
 @pytest.mark.parametrize("count, pages", [(12, 1), (200, 1), (5_000, 6)])
-def test_requests_grow_with_thousands_of_files_and_small_files_alone(hub: Hub, desk: Desk, count: int, pages: int) -> None:
+def test_requests_grow_with_thousands_of_files_and_small_files_alone(
+    hub: Hub, desk: Desk, count: int, pages: int
+) -> None:
     repo = hub.repos["org/many"] = Repo()
     files = many(count)
     commit = repo.push(files)
@@ -53,7 +55,9 @@ def test_a_lock_names_the_commit_and_every_file_with_its_digest(hub: Hub, tiny_r
     assert "token_ids" in desk.text or "tokenizers" not in desk.err
 
 
-@pytest.mark.parametrize("ref, revision", [("main", None), ("v1.0", "v1.0"), ("refs/pr/4", "refs/pr/4"), ("x y/ü", "x y/ü")])
+@pytest.mark.parametrize(
+    "ref, revision", [("main", None), ("v1.0", "v1.0"), ("refs/pr/4", "refs/pr/4"), ("x y/ü", "x y/ü")]
+)
 def test_a_branch_a_tag_and_no_revision_lead_to_their_commit(
     hub: Hub, tiny_repo: Repo, desk: Desk, ref: str, revision: str | None
 ) -> None:
@@ -144,7 +148,9 @@ def test_a_gguf_is_locked_by_digest_and_what_its_header_says_is_not_pinned(hub: 
     repo = hub.repos["org/gguf"] = Repo()
     repo.push({"tiny-Q4_K_M.gguf": File(None, lfs=True, size=10**10, claimed=digest), "README.md": File(b"#")})
     desk.spec("org/gguf")
-    (desk.folder / "llm.toml").write_text((desk.folder / "llm.toml").read_text().replace('"vllm"', '"llama.cpp"').replace("0.10.2", "b6000"))
+    (desk.folder / "llm.toml").write_text(
+        (desk.folder / "llm.toml").read_text().replace('"vllm"', '"llama.cpp"').replace("0.10.2", "b6000")
+    )
     assert desk.lock() == 0, desk.err
     assert digest in desk.text
     assert hub.kinds() == ["info", "tree"]
