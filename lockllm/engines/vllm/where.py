@@ -24,6 +24,8 @@ _SET_BY = {
     "chat_template.sha256": "--chat-template; else the checkpoint",
     "chat_template.source": "--chat-template; else the checkpoint",
     "serve.chat_template": "--chat-template",
+    "serve.rope_scaling": "--rope-scaling (up to 0.11.0), --hf-overrides '{\"rope_parameters\": …}'",
+    "serve.speculative.method": "--speculative-config (0.8.2 and later), --spec-method (0.22.1 and later)",
 }
 _DEFAULT = {
     "serve.dtype": "auto: the checkpoint's; float32 becomes bfloat16 on SM80 and later (float16 up to 0.9.0), else float16",
