@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from lockllm.engines.llamacpp.options import NOISE, TEMPLATES
+from lockllm.engines._variables import is_common
+from lockllm.engines.llamacpp.options import BY_VARIABLE, FAMILIES, NOISE, TEMPLATES, VARIABLES
 from lockllm.engines.llamacpp.sources import Settings, named, truth
+from lockllm.facts.env import is_secret
 from lockllm.facts.observation import Check, CheckStatus
 
 JINJA_ON, JINJA_OFF = 7400, 7200
@@ -34,22 +36,42 @@ def jinja(settings: Settings, build: int | None) -> bool | None:
     return build >= JINJA_ON
 
 
-def of_command(settings: Settings, build: int | None, version: str | None) -> Iterator[Check]:
-    """Findings on a command line, its variables and config files."""
-    yield from _accepted(settings, build, version)
-    yield from _template_name(settings, build)
-    yield from _one_slot(settings, build)
-    if settings.dead:
-        names = ", ".join(sorted(set(settings.dead) - NOISE)[:8])
-        if names:
-            detail = f"{names}: set, but no option of llama-server reads it"
-            yield Check(
-                "check.variables_known",
-                CheckStatus.FAIL,
-                detail,
-                "environment",
-                "name the variable as `llama-server --help` does",
-            )
+def of_command(settings: Settings, build: int | None, version: str | None, env: Mapping[str, str]) -> Iterator[Check]:
+    """Findings on a command line, its variables and config files: one of a name, the worst word on it."""
+    told = (
+        *_accepted(settings, build, version),
+        *_template_name(settings, build),
+        *_one_slot(settings, build),
+        *_variables(settings, env),
+    )
+    for name in dict.fromkeys(check.name for check in told):
+        same = [check for check in told if check.name == name]
+        worst = min((check.status for check in same), key=_WORST.index)
+        kept = [check for check in same if check.status is worst]
+        joined = (
+            "; ".join(dict.fromkeys(part)) for part in zip(*((c.detail, c.source, c.mend) for c in kept), strict=True)
+        )
+        yield Check(name, worst, *joined)
+
+
+_WORST = (CheckStatus.FAIL, CheckStatus.UNKNOWN, CheckStatus.PASS)
+
+
+def _variables(settings: Settings, env: Mapping[str, str]) -> Iterator[Check]:
+    """Variables that no option reads, and those of llama.cpp's prefixes that this release does not know: names alone."""
+    name, where = "check.variables_known", "environment"
+    if dead := sorted(set(settings.dead) - NOISE):
+        detail = f"{', '.join(dead[:8])}: set, but no option of llama-server reads it"
+        yield Check(name, CheckStatus.FAIL, detail, where, "name the variable as `llama-server --help` does")
+    known = (*VARIABLES, *NOISE, *BY_VARIABLE)
+    strange = sorted(
+        each for each in env
+        if each.startswith(("GGML_", "LLAMA_")) and not each.startswith(("LLAMA_ARG_", *FAMILIES))
+        and each not in known and not is_common(each) and not is_secret(each)
+    )  # fmt: skip
+    if strange:
+        detail = f"{', '.join(strange[:8])}: set, and not classified by this release"
+        yield Check(name, CheckStatus.UNKNOWN, detail, where, "see what the variable does in this build")
 
 
 def warnings(settings: Settings) -> Iterator[str]:

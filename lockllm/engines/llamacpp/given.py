@@ -81,7 +81,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
         env=tuple(_environment(env, into.by)),
         secrets=(*into.secrets, *_secret_variables(env)),
         port=port.value if port is not None and isinstance(port.value, int) else None,
-        checks=tuple(findings.of_command(settings, build, version)),
+        checks=tuple(findings.of_command(settings, build, version, env)),
         warnings=tuple(findings.warnings(settings)),
     )
 

@@ -197,6 +197,21 @@ def test_a_variable_that_no_option_reads_is_told_by_name_alone() -> None:
     assert "secret-value" not in repr(checks)
 
 
+def test_a_variable_that_this_release_does_not_know_is_told_by_name_alone() -> None:
+    checks = given(env={"LLAMA_NEW_THING": "hush", "GGML_CUDA_GRAPH_OPT": "1", "LLAMA_CACHE": "/c"}).checks
+    assert [(check.name, check.status) for check in checks] == [("check.variables_known", CheckStatus.UNKNOWN)]
+    assert "LLAMA_NEW_THING" in checks[0].detail
+    assert "hush" not in repr(checks)
+
+
+def test_findings_of_one_name_are_one() -> None:
+    files = {"/etc/llama.cpp/config.ini": "[*]\ntemp = 0.1\n"}
+    checks = given("--chat-template", "llama3", "--jinja", files=files, version="b9538").checks
+    assert [check.name for check in checks] == ["check.settings_take_effect"]
+    assert "config.ini" in checks[0].detail
+    assert "llama3" in checks[0].detail
+
+
 def test_variables_below_the_server_are_read_and_keys_are_not() -> None:
     read = given(env={"LLAMA_ATTN_ROT_DISABLE": "1", "HF_TOKEN": "hf_x", "LLAMA_API_KEY": "a,b", "LANG": "C"})
     assert facts(read.env) == {"env.LLAMA_ATTN_ROT_DISABLE": "1"}
