@@ -133,7 +133,7 @@ def find(argv: Sequence[str]) -> Found | None:
         name, start = module
         return _match(MODULES.get(name, ()), argv, start)
     name, start = python_script(argv)
-    shapes = PROGRAMS.get(name, ()) or _lookalike_of_llama(argv[start - 1], name)
+    shapes = _of_llama(argv[start - 1], name) or PROGRAMS.get(name, ())
     if not shapes and name.endswith(".py"):
         shapes = _module_file(argv[start - 1])
     return _match(shapes, argv, start)
@@ -205,7 +205,7 @@ def _module_file(path: str) -> tuple[Shape, ...]:
     return ()
 
 
-def _lookalike_of_llama(path: str, name: str) -> tuple[Shape, ...]:
+def _of_llama(path: str, name: str) -> tuple[Shape, ...]:
     if "/lib/ollama/" in path and name.startswith("llama-server"):
         return (Shape("ollama", subcommand="llama-server"),)
     if re.match(r"llama-server([-_.][\w.-]+)?\Z", name):

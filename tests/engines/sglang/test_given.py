@@ -172,3 +172,15 @@ def test_a_variable_that_the_release_no_longer_reads_is_told() -> None:
     found = given(env={"SGLANG_SUPPORT_CUTLASS_BLOCK_FP8": "1"}, version="0.5.23")
     assert "does not read it" in failing(found)["check.variables_known"]
     assert given(env={"SGLANG_SUPPORT_CUTLASS_BLOCK_FP8": "1"}, version="0.5.9").checks == ()
+
+
+def test_a_launcher_of_nvidia_is_named_and_its_engine_read() -> None:
+    row = next(row for row in ROWS if row["id"] == "dynamo-002")
+    told = replay.facts(replay.planned(row, "argv").readings)
+    assert told["engine.wrapper"] == "dynamo"
+    assert {key: told.get(key) for key in row["expected"] if key in told}.items() >= {
+        ("serve.max_num_seqs", 30000),
+        ("serve.enable_prefix_caching", False),
+        ("serve.kv_cache_dtype", "fp8_e4m3"),
+    }
+    assert told["serve.args.skip_tokenizer_init"] is True
