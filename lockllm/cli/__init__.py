@@ -130,8 +130,22 @@ def _tell_usage(error: click.ClickException) -> None:
 
     ctx = getattr(error, "ctx", None)
     path = ctx.command_path if ctx is not None else "lockllm"
-    message = error.format_message().rstrip(".").replace("\n", " ")
-    print(f"lockllm: {readable(message[:1].lower() + message[1:])}\n  mend  see `{path} --help`", file=sys.stderr)
+    print(f"lockllm: {readable(_usage(error))}\n  mend  see `{path} --help`", file=sys.stderr)
+
+
+def _usage(error: click.ClickException) -> str:
+    """What is wrong with a command line, in our own words where click's would name nothing."""
+    if isinstance(error, click.NoSuchOption):
+        from lockllm.facts.registry import nearest
+
+        meant = nearest(error.option_name, list(error.possibilities or ()))
+        return f"no such option {error.option_name}" + (f"; did you mean {meant}?" if meant else "")
+    message = " ".join(error.format_message().split()).rstrip(".")
+    bad = isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter)
+    if isinstance(error, click.BadParameter) and bad and error.param is not None:
+        named = error.param.opts[0] if isinstance(error.param, click.Option) else error.param.human_readable_name
+        message = f"{named}: {error.message.rstrip('.')}"
+    return message[:1].lower() + message[1:]
 
 
 def _world(error: OSError) -> int:

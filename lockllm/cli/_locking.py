@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
@@ -17,13 +18,17 @@ from lockllm.documents import toml
 from lockllm.documents.lock import Lock
 from lockllm.documents.lock import write as lock_text
 from lockllm.documents.spec import Spec
-from lockllm.errors import ResolveError, SpecError
+from lockllm.errors import LockError, SpecError, UsageError
 from lockllm.facts import keys, registry
+from lockllm.facts.observation import Observation
 from lockllm.judge.diff import diff
 from lockllm.judge.report import Diff
 from lockllm.output import render_diff
 from lockllm.output.escape import readable
 from lockllm.resolve import Filled, Options
+
+
+_BLAKE3 = ("checkpoint", "blake3")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,32 +95,46 @@ def resolve(found: list[Target], options: dict[str, Any]) -> list[Outcome]:
     observation = _files.read_observation(options["observation"]) if options["observation"] else None
     if observation is None and (options["pin"] or options["accept_observed"]):
         word = "--pin" if options["pin"] else "--accept-observed"
-        raise ResolveError(
+        raise UsageError(
             f"{word} takes facts from an observation, and there is none",
             where="the command line",
             mend="add --observation FILE",
         )
-    held = [each.fact.path for each in observation.readings] if observation else []
-    chosen = Options(
-        upgrade=options["upgrade"],
-        upgrade_facts=_options.globs("--upgrade-fact", options["upgrade_fact"], [], must_hit=False),
-        pin=_options.globs("--pin", options["pin"], held),
-        accept_observed=_options.globs("--accept-observed", options["accept_observed"], held, must_hit=False),
-    )
+    olds = {each.path: _files.read_lock(each.path) for each in found if _stands(each.path)}
+    chosen = _chosen(options, observation, olds.values())
     outcomes = []
     world = World(
-        python=options["python"], gpu=options["gpu"], offline=options["offline"], blake3=options["blake3"]
+        python=options["python"], gpu=options["gpu"], offline=options["offline"],
+        blake3=options["blake3"] or any(path[:2] == _BLAKE3 for old in olds.values() for path in old.values),
     )  # fmt: skip
     with closing(world), hashing(enabled=True) as progress:
         world.progress = progress
         for target in found:
-            old = _files.read_lock(target.path) if os.path.exists(target.path) else None
+            old = olds.get(target.path)
             filled = resolve_spec(target.spec, old, world, chosen, observation)
             _agree(target, filled)
             if options["dry_run"] and old is not None:
                 world.recall(target.spec, old)
             outcomes.append(Outcome(target=target, filled=filled, old=old))
     return outcomes
+
+
+def _stands(path: str) -> bool:
+    """Whether a lock is there already; what is no regular file is written and never read."""
+    return os.path.lexists(path) and (os.path.isfile(path) or not os.path.exists(path))
+
+
+def _chosen(options: dict[str, Any], observation: Observation | None, olds: Iterable[Lock]) -> Options:
+    """What the options say of single facts. Raises UsageError for a glob that means none."""
+    seen = [each.fact.path for each in observation.readings] if observation else []
+    held = [path for lock in olds for path in (*lock.values, *lock.absent, *lock.unpinned)]
+    held += [row.path for row in registry.ROWS] + [(*each.path, "x") for each in registry.FAMILIES]
+    return Options(
+        upgrade=options["upgrade"],
+        upgrade_facts=_options.globs("--upgrade-fact", options["upgrade_fact"], held, of=""),
+        pin=_options.globs("--pin", options["pin"], seen, of="observed"),
+        accept_observed=_options.globs("--accept-observed", options["accept_observed"], seen, must_hit=False),
+    )
 
 
 def _agree(target: Target, filled: Filled) -> None:
@@ -145,10 +164,11 @@ def write(outcome: Outcome) -> None:
     """Write the lock, unless it stands there already byte for byte."""
     text = lock_text(outcome.filled.lock)
     path = outcome.target.path
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            if file.read() == text.encode():
-                return
+    if path == "-":
+        click.echo(text, nl=False)
+        return
+    if _stands(path) and _files.read_bytes(path, LockError, "") == text.encode():
+        return
     _files.write_text(path, text)
 
 

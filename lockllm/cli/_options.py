@@ -87,7 +87,9 @@ def text_options(color: str, full: bool, quiet: bool, verbose: bool) -> dict[str
     return {"color": colored, "width": max(width, 40), "full": full, "quiet": quiet, "verbose": verbose}
 
 
-def globs(option: str, texts: Sequence[str], held: Sequence[Path], *, must_hit: bool = True) -> tuple[str, ...]:
+def globs(
+    option: str, texts: Sequence[str], held: Sequence[Path], *, must_hit: bool = True, of: str = "locked"
+) -> tuple[str, ...]:
     """Globs of the command line over the held facts. An unquoted file name is taken where it names exactly one fact."""
     found = []
     for text in texts:
@@ -102,27 +104,42 @@ def globs(option: str, texts: Sequence[str], held: Sequence[Path], *, must_hit: 
         if any(glob.matches(path) for path in held):
             found.append(text)
             continue
-        named = [path for path in held if path[-1] == text or ".".join(path) == text or ".".join(path[-2:]) == text]
+        named = list(dict.fromkeys(path for path in held if text in (path[-1], ".".join(path), ".".join(path[-2:]))))
+        if len(named) > 1:  # a file stands under its sha256 first
+            named = [path for path in named if path[:2] == ("checkpoint", "files")] or named
         if len(named) == 1:
             found.append(keys.dotted(named[0]))
             continue
         if must_hit:
-            known = [keys.dotted(path) for path in held]
-            meant = registry.nearest(text, [*known, *registry.GROUP])
-            raise UsageError(
-                f"{option} {text!r} hits no locked fact",
-                where="the command line",
-                mend=f"did you mean {meant}?" if meant else "see the keys in the lock",
-            )
+            raise _missed(option, text, named, held, of)
         found.append(text)
     return tuple(found)
+
+
+def _missed(option: str, text: str, named: Sequence[Path], held: Sequence[Path], of: str) -> UsageError:
+    if named:
+        told = [keys.dotted(path) for path in named]
+        what = f"{option} {text!r} names {len(told)} facts: {', '.join(told[:3])}"
+        return UsageError(what, where="the command line", mend="write one of them in full")
+    known = [keys.dotted(path) for path in held]
+    meant = registry.nearest(text, [*known, *dict.fromkeys(path[0] for path in held)])
+    where = "observation" if of == "observed" else "lock"
+    return UsageError(
+        f"{option} {text!r} hits no {of} fact".replace("no  ", "no "),
+        where="the command line",
+        mend=f"did you mean {meant}?" if meant else f"see the keys in the {where}",
+    )
 
 
 def select(seen: Observation, only: Sequence[str], skip: Sequence[str]) -> Observation:
     """An observation narrowed to the facts that the globs choose."""
     import msgspec
 
-    wanted, unwanted = globs("--only", only, (), must_hit=False), globs("--skip", skip, (), must_hit=False)
+    held = [each.fact.path for each in seen.readings] + [each.path for each in seen.unobserved]
+    held += [(*path, "x") for path in seen.complete] + [tuple(each.name.split(".")) for each in seen.checks]
+    held += [row.path for row in registry.ROWS]
+    wanted = globs("--only", only, held, of="observed")
+    unwanted = globs("--skip", skip, held, must_hit=False)
     if not wanted and not unwanted:
         return seen
     inside, outside = [keys.Glob(text) for text in wanted], [keys.Glob(text) for text in unwanted]

@@ -51,7 +51,7 @@ class World(msgspec.Struct, kw_only=True):
     @property
     def is_serving_host(self) -> bool:
         """Whether `--gpu` names this machine as the one that serves."""
-        return self.gpu is not None and self.gpu != "auto"
+        return self.gpu is not None and self.gpu != "none"
 
     def installed(self, engine: str) -> str | None:
         """The version of the engine in the serving environment."""

@@ -33,7 +33,7 @@ from lockllm.cli import _locking, _options
 @click.option(
     "--gpu",
     type=click.Choice(["auto", "nvidia", "rocm", "none"]),
-    help="This machine serves: lock its GPUs, or their absence.",
+    help="This machine serves: lock its GPUs, or that it has none; `none` looks at no GPU.",
 )
 @click.option("--blake3", is_flag=True, help="Lock BLAKE3 digests too: `verify` then hashes faster.")
 @click.option(

@@ -111,7 +111,7 @@ BLAKE3 = Family(
     Fact(
         ("checkpoint", "blake3"), ANY, Kind.STEP, "the file holds other bytes", _AGAIN,
         "The BLAKE3 digest of one file, beside its sha256; part of no digest.", live=False, settable=False,
-        on_request=True, policy=Policy.EXACT, follows_from=_FILES,
+        follows_from=_FILES,
     )
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from lockllm.engines import Given
 from lockllm.errors import ResolveError, SpecError
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Path
-from lockllm.facts.observation import By, Observation, Reading, Unobserved
+from lockllm.facts.observation import By, Observation, Reading, Unobserved, values
 from lockllm.judge.diff import stale
 from lockllm.judge.policy import inside
 from lockllm.resolve import beside
@@ -139,20 +139,20 @@ def _version(
 ) -> tuple[str, str, Release | None]:
     asked = spec.engine_version
     fact = registry.find(_VERSION)
-    if asked is not None and not is_range(asked):
-        return asked, spec.name.rsplit("/", 1)[-1], None
 
     def fits(text: str) -> bool:
         return asked is None or _fits(asked, text)
 
-    seen = next((each for each in observation.readings if each.fact.path == _VERSION), None) if observation else None
-    if seen is not None and isinstance(seen.value, str):
-        if not fits(seen.value):
-            raise ResolveError(
-                f"the host runs {spec.engine} {seen.value}, llm.toml asks for {asked}", where=spec.where("engine.version"),
-                mend="widen the range, or upgrade the host",
-            )  # fmt: skip
-        return seen.value, "observation", None
+    seen = values(observation.readings if observation else ()).get(_VERSION)
+    if isinstance(seen, str) and not fits(seen):
+        raise SpecError(
+            f"the host runs {spec.engine} {seen}, {spec.name} asks for {asked}", where=spec.where("engine.version"),
+            mend="change the version in the spec, or install another on the host",
+        )  # fmt: skip
+    if asked is not None and not is_range(asked):
+        return asked, spec.name.rsplit("/", 1)[-1], None
+    if isinstance(seen, str):
+        return seen, "observation", None
     held = old.values.get(_VERSION) if old is not None else None
     if isinstance(held, str) and fits(held) and not options.renews(_VERSION):
         return held, old.via.get(_VERSION, "") if old is not None else "", None
