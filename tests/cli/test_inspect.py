@@ -1,0 +1,112 @@
+"""`lockllm inspect`: one thing looked at by itself, for people and as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockllm.cli import run
+
+CONFIGS = Path(__file__).parent.parent / "checkpoint" / "data" / "configs"
+
+
+def inspected(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(["inspect", *arguments, "--format", "json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["inspect", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    return shown.err
+
+
+def test_a_checkpoint_is_shown_with_its_template_and_probes(capsys: pytest.CaptureFixture[str], tiny: Path) -> None:
+    found = inspected(capsys, str(tiny))
+    facts = found["facts"]
+    assert facts["checkpoint.dtype"] == "bfloat16"
+    assert facts["chat_template.sha256"] == hashlib.sha256((tiny / "chat_template.jinja").read_bytes()).hexdigest()
+    assert facts["chat_template.source"] == "chat_template.jinja"
+    assert "prompt_probes.user.text" in facts
+    assert {check["status"] for check in found["checks"]} == {"pass"}
+
+
+def test_a_gguf_is_shown_with_the_template_inside_it(capsys: pytest.CaptureFixture[str], tiny_gguf: Path) -> None:
+    facts = inspected(capsys, str(tiny_gguf))["facts"]
+    assert facts["checkpoint.format"] == "gguf"
+    assert facts["chat_template.sha256"]
+    assert facts["tokenizer.bos_token_id"] == 1
+
+
+def test_an_adapter_is_shown_with_its_base(capsys: pytest.CaptureFixture[str]) -> None:
+    found = inspected(capsys, str(CONFIGS / "peft-lora-adapter"))
+    assert found["facts"]["adapter.base_model"] == "meta-llama/Llama-3.1-8B-Instruct"
+    failed = {check["check"]: check["detail"] for check in found["checks"] if check["status"] == "fail"}
+    assert set(failed) == {"check.adapter_base_pinned"}
+
+
+def test_text_fits_80_columns_and_names_findings_first(capsys: pytest.CaptureFixture[str], tiny: Path) -> None:
+    (tiny / "model.safetensors").unlink()
+    assert run(["inspect", str(tiny)]) == 0
+    out = capsys.readouterr().out
+    assert out.index("check.files_complete") < out.index("[checkpoint]")
+    assert max(len(line) for line in out.splitlines()) <= 80 + len(str(tiny))
+
+
+def test_include_and_exclude_replace_the_rule(capsys: pytest.CaptureFixture[str], tiny: Path) -> None:
+    facts = inspected(capsys, str(tiny), "--include", "*.json", "--exclude", "tokenizer*")["facts"]
+    files = [key for key in facts if key.startswith("checkpoint.files.")]
+    assert files == [
+        f'checkpoint.files."{name}.json"' for name in ("config", "generation_config", "special_tokens_map")
+    ]
+
+
+def test_a_quick_look_reads_no_weights(capsys: pytest.CaptureFixture[str], tiny: Path) -> None:
+    facts = inspected(capsys, str(tiny), "--quick")["facts"]
+    assert facts['checkpoint.files."model.safetensors"'] == {"size": (tiny / "model.safetensors").stat().st_size}
+
+
+def test_a_command_after_dashes_is_read_and_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    command = [
+        "inspect",
+        "--format",
+        "json",
+        "--engine-version",
+        "0.10.2",
+        "--",
+        "vllm",
+        "serve",
+        "org/model",
+        "-tp",
+        "2",
+    ]
+    assert run(command) == 0
+    facts = json.loads(capsys.readouterr().out)["facts"]
+    assert (facts["engine.name"], facts["serve.tensor_parallel_size"]) == ("vllm", 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        ([], "lockllm: inspect needs one thing to look at\n"),
+        (["model", "--", "vllm"], "lockllm: inspect needs one thing to look at\n"),
+        (["--"], "lockllm: no command stands after --\n"),
+        (["/nowhere"], "lockllm: no checkpoint at /nowhere: no such file or directory\n"),
+        (["--log", "/nowhere"], "lockllm: --log needs --engine\n"),
+        (["--log", "/nowhere", "--engine", "vllm"], "lockllm: the log cannot be read: no such file or directory\n"),
+        (
+            ["model", "--engine", "vlm"],
+            "lockllm: no engine 'vlm' is known\n  in    --engine\n  mend  did you mean vllm?\n",
+        ),
+    ],
+)
+def test_what_cannot_be_looked_at_is_one_clear_error(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], want: str
+) -> None:
+    assert refused(capsys, *arguments).startswith(want)
