@@ -77,11 +77,11 @@ class AfterDashes(click.Command):
         return ["[OPTIONS]", "[PATH | -- CMD...]"]
 
 
-def text_options(color: str, full: bool, quiet: bool, verbose: bool) -> dict[str, Any]:
+def text_options(color: str, full: bool, quiet: bool, verbose: bool, *, err: bool = False) -> dict[str, Any]:
     """Options of the text output: colored on a terminal unless NO_COLOR is set; as wide as the terminal, at most 100."""
     import shutil
 
-    on_terminal = sys.stdout.isatty()
+    on_terminal = (sys.stderr if err else sys.stdout).isatty()
     colored = color == "always" or (color == "auto" and on_terminal and not os.environ.get("NO_COLOR"))
     width = min(shutil.get_terminal_size((80, 24)).columns, 100) if on_terminal else 80
     return {"color": colored, "width": max(width, 40), "full": full, "quiet": quiet, "verbose": verbose}

@@ -38,5 +38,5 @@ def command(
     result = compare(before.lock, after.lock, names=(before.name, after.name))
     result = _git.with_templates(result, before, after)
     text = render_diff(result, format_, **_options.text_options(color, full, quiet, verbose))
-    click.echo(text, nl=False)
+    click.echo(text, nl=False, color=True)
     ctx.exit(1 if exit_code and result.changes else 0)

@@ -56,11 +56,11 @@ def command(
         skip=_options.globs("--skip", skip, held, must_hit=False),
         allow_unknown=_options.globs("--allow-unknown", allow_unknown, held, must_hit=False),
     )  # fmt: skip
-    text = render_report(report, "text", **_options.text_options(color, full, quiet, verbose))
+    text = render_report(report, "text", **_options.text_options(color, full, quiet, verbose, err=True))
     if report.exit_code:
         refusal = f"lockllm: refused to start: {argv[0]} does not match {lock_file}\n{text}"
-        click.echo(refusal, nl=False, err=True)
+        click.echo(refusal, nl=False, err=True, color=True)
         _refusal.termination_log(refusal)
         ctx.exit(report.exit_code)
-    click.echo(text, nl=False, err=True)
+    click.echo(text, nl=False, err=True, color=True)
     become(path, argv)

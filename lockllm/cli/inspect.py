@@ -58,4 +58,6 @@ def command(
 
     style = _options.text_options(color, full, quiet, verbose)
     style.pop("quiet")
-    click.echo(to_text(seen.readings, seen.checks, seen.unobserved, subject=seen.subject, **style), nl=False)
+    click.echo(
+        to_text(seen.readings, seen.checks, seen.unobserved, subject=seen.subject, **style), nl=False, color=True
+    )

@@ -67,7 +67,7 @@ def command(
     code = 0
     for outcome in outcomes:
         if options["dry_run"]:
-            click.echo(_locking.change_text(outcome, format_, text), nl=False)
+            click.echo(_locking.change_text(outcome, format_, text), nl=False, color=True)
         else:
             _locking.write(outcome)
         if not quiet:

@@ -62,7 +62,7 @@ def command(
         for name, lock in zip(names, read, strict=True)
     ])  # fmt: skip
     text = render_report(report, format_, **_options.text_options(color, full, quiet, verbose))
-    click.echo(text, nl=False)
+    click.echo(text, nl=False, color=True)
     if report.exit_code:
         _termination_log(text if format_ == "text" else "")
     for warning in report.warnings if format_ not in ("text",) else ():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 import msgspec
@@ -58,6 +59,14 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
         """The value of a dotted key, or None."""
         value = self.values.get(keys.parse(key))
         return value.value if isinstance(value, Raw) else value
+
+    def selects(self, name: str) -> bool:
+        """Whether a file of the checkpoint is one that `include` and `exclude` let in: `*` crosses `/`, a trailing `/` covers a folder."""
+
+        def named(globs: tuple[str, ...]) -> bool:
+            return any(fnmatchcase(name, glob + "*" if glob.endswith("/") else glob) for glob in globs)
+
+        return (not self.include or named(self.include)) and not named(self.exclude)
 
     @property
     def order(self) -> list[Path]:

@@ -10,6 +10,7 @@ import msgspec
 
 from lockllm.documents.lock import Lock
 from lockllm.facts import keys, registry
+from lockllm.facts.checkpoint import FILES
 from lockllm.facts.fact import Fact, Path, Policy, Stage
 from lockllm.facts.observation import ABSENT, Check, CheckStatus, Observation, Raw
 from lockllm.judge import causes, fingerprint
@@ -116,7 +117,10 @@ class _Judge:
         return [
             path
             for path, readings in self.witnesses.readings.items()
-            if path not in expected and readings[0].value is not ABSENT and registry.family(path) in closed
+            if path not in expected
+            and readings[0].value is not ABSENT
+            and registry.family(path) in closed
+            and (not FILES.holds(path) or self.lock.selects(path[-1]))
         ]
 
     def _first(self, fact: Fact[Any], expected: Any) -> Result:

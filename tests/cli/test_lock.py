@@ -161,7 +161,10 @@ def test_pyproject_holds_a_spec_where_there_is_no_llm_toml(folder: Path, call: C
 
 def test_variants_are_locked_beside_the_lock(folder: Path, call: Call) -> None:
     a100 = "NVIDIA A100-SXM4-80GB"
-    spec(folder, f'[host]\ngpu = "{H100}"\n[variant.a100.host]\ngpu = "{a100}"\n[variant.a100.serve]\nmax_num_seqs = 64\n')
+    spec(
+        folder,
+        f'[host]\ngpu = "{H100}"\n[variant.a100.host]\ngpu = "{a100}"\n[variant.a100.serve]\nmax_num_seqs = 64\n',
+    )
     done = call("lock")
     assert done.code == 0
     one, other = locked(folder), locked(folder, "llm.a100.lock")
@@ -201,7 +204,10 @@ def test_what_was_looked_for_and_not_there_stands_in_absent(folder: Path, call: 
     assert 'packages = [\n  "flash-attn",\n]\n' in text
     seen = host(folder, {"packages.flash-attn": "2.8.1", "packages.torch": "2.8.0"})
     done = call("verify", "--observation", seen, "--only", "packages.*", "--format", "json")
-    assert (done.code, [each["fact"] for each in done.json["results"] if each["blocking"]]) == (1, ["packages.flash-attn"])
+    assert (done.code, [each["fact"] for each in done.json["results"] if each["blocking"]]) == (
+        1,
+        ["packages.flash-attn"],
+    )
 
 
 def test_a_range_stands_in_requires_and_makes_the_driver_compatible(folder: Path, call: Call) -> None:
@@ -211,7 +217,9 @@ def test_a_range_stands_in_requires_and_makes_the_driver_compatible(folder: Path
     assert lock.get("host.driver") == "550.90.07"
     assert lock.requires == {("host", "driver"): ">=550.54.14"}
     for driver, code in (("550.90.07", 0), ("570.1", 0), ("550.54.13", 1), ("535.1", 1)):
-        assert call("verify", "--observation", host(folder, {"host.driver": driver}), "--only", "host.driver").code == code
+        assert (
+            call("verify", "--observation", host(folder, {"host.driver": driver}), "--only", "host.driver").code == code
+        )
 
 
 def test_a_laptop_locks_and_a_host_completes_it(folder: Path, call: Call) -> None:
@@ -244,7 +252,9 @@ def test_a_host_that_disagrees_is_an_error_and_the_old_lock_stays(folder: Path, 
     assert (folder / "llm.lock").read_bytes() == before
     done = call("lock", "--observation", seen, "--accept-observed", "serve.*")
     assert done.code == 0
-    assert "warning  serve.seed is as the host shows it; to keep it, write seed = 7 under [serve] of llm.toml" in done.err
+    assert (
+        "warning  serve.seed is as the host shows it; to keep it, write seed = 7 under [serve] of llm.toml" in done.err
+    )
     assert (locked(folder).get("serve.dtype"), locked(folder).get("serve.seed")) == ("float16", 7)
 
 
