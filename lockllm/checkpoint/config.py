@@ -95,13 +95,30 @@ def of_gguf(metadata: Mapping[str, Any]) -> Iterator[Reading]:
 
 
 def of_engine_config(config: Mapping[str, Any]) -> Iterator[Reading]:
-    """Readings of a TensorRT-LLM engine's config.json."""
+    """Readings of a TensorRT-LLM engine's config.json: what was built in is in force whatever the command says."""
     pretrained, build = _table(config, "pretrained_config"), _table(config, "build_config")
+    mapping = _table(pretrained, "mapping")
     at = f"{CONFIG}: pretrained_config"
     yield _seen("architecture", pretrained.get("architecture"), f"{at}.architecture")
     yield _seen("dtype", pretrained.get("dtype"), f"{at}.dtype")
     yield _seen("max_position_embeddings", pretrained.get("max_position_embeddings"), f"{at}.max_position_embeddings")
-    yield seen("serve.max_model_len", build.get("max_seq_len"), f"{CONFIG}: build_config.max_seq_len", By.FILE)
+    built = (
+        ("engine.artifact_version", config, "version", CONFIG), ("serve.dtype", pretrained, "dtype", at),
+        ("serve.tensor_parallel_size", mapping, "tp_size", f"{at}.mapping"),
+        ("serve.pipeline_parallel_size", mapping, "pp_size", f"{at}.mapping"),
+        ("serve.max_model_len", build, "max_seq_len", f"{CONFIG}: build_config"),
+        ("serve.max_num_seqs", build, "max_batch_size", f"{CONFIG}: build_config"),
+        ("serve.max_num_batched_tokens", build, "max_num_tokens", f"{CONFIG}: build_config"),
+    )  # fmt: skip
+    for key, part, name, where in built:
+        if part.get(name) is not None:
+            yield seen(key, part[name], _at(where, name), By.FILE)
+
+
+def ranks(config: Mapping[str, Any]) -> int | None:
+    """How many engine files a TensorRT-LLM engine's config.json asks for."""
+    world = _table(_table(config, "pretrained_config"), "mapping").get("world_size")
+    return world if isinstance(world, int) and 0 < world <= 10_000 else None
 
 
 def text_parts(config: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:

@@ -68,7 +68,9 @@ def find(path: str, revision: str | None) -> Found:
 def _of_file(path: str) -> Found:
     folder, name = os.path.split(path)
     folder = folder or "."
-    if not name.endswith(".gguf") and not _is_gguf(path):
+    if not name.endswith(".gguf"):
+        if _is_gguf(path):
+            return _of_blob(path, folder, name)
         raise UsageError(f"{path} is a file, not a checkpoint", where=path, mend=_MEND)
     root = links.real(folder)
     place = hub.place(root)
@@ -82,6 +84,18 @@ def _of_file(path: str) -> Found:
         if entry is not None:
             entries.append(entry)
     return Found(layout=layout, listing=Listing(entries=tuple(entries)), place=place)
+
+
+def _of_blob(path: str, folder: str, name: str) -> Found:
+    """A GGUF under another name, as in Ollama's store, where `sha256-…` claims the digest. Its logical name gets the suffix."""
+    logical = name + ".gguf"
+    digest = name.removeprefix("sha256-")
+    claims = {logical: hub.Claim(digest, name)} if name.startswith("sha256-") and len(digest) == 64 else {}
+    place = hub.Place(claims=claims)
+    real = links.real(path)
+    entry = Entry(path=logical, real=real, size=os.stat(real).st_size)
+    layout = Layout(kind=place.kind, root=links.real(folder), given=folder, file=logical)
+    return Found(layout=layout, listing=Listing(entries=(entry,)), place=place)
 
 
 def _is_gguf(path: str) -> bool:

@@ -30,6 +30,10 @@ def declarations(files: Mapping[str, Mapping[str, Any]]) -> list[Declaration]:
             if isinstance(part.get(key), dict) and part[key]:
                 default = {"quant_method": "compressed-tensors"} if key == "compression_config" else {}
                 found.append((canonical({**default, **part[key]}), f"{at}.{key}" if ": " in at else f"{at}: {key}"))
+    built = config.get("pretrained_config")
+    held = built.get("quantization") if isinstance(built, dict) else None
+    if isinstance(held, dict) and held.get("quant_algo"):
+        found.append((canonical({"quant_method": "modelopt", **held}), f"{CONFIG}: pretrained_config.quantization"))
     for name in SIDECARS:
         sidecar = files.get(name)
         if sidecar:
@@ -38,8 +42,8 @@ def declarations(files: Mapping[str, Mapping[str, Any]]) -> list[Declaration]:
             value = inner if isinstance(inner, dict) else sidecar
             found.append((canonical({**({"quant_method": method} if method else {}), **value}), name))
     params = files.get("params.json", {})
-    held = [key for key in ("quantization", "quantization_config") if isinstance(params.get(key), dict) and params[key]]
-    return [*found, *((canonical(params[key]), f"params.json: {key}") for key in held)]
+    keys = [key for key in ("quantization", "quantization_config") if isinstance(params.get(key), dict) and params[key]]
+    return [*found, *((canonical(params[key]), f"params.json: {key}") for key in keys)]
 
 
 def readings(found: list[Declaration]) -> Iterator[Reading]:

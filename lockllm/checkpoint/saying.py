@@ -120,6 +120,8 @@ def say(
         findings.add(quantization.agree(places))
         said.readings += declared.tokenizer(parsed.get(declared.TOKENIZER_CONFIG, {}))
         said.readings += declared.code(parsed, frozenset(files), findings)
+    if selection.format == "tensorrt-llm":
+        _ranks(parsed.get(config.CONFIG, {}), selection, findings)
     said.weights = _of_weights(files, selection, parsed, findings, memory)
     if said.weights.dtypes:
         dtypes = weights.ordered(said.weights.dtypes)
@@ -203,6 +205,15 @@ def _of_weights(
         memory.moved = True
     findings.take(own)
     return found
+
+
+def _ranks(held: Mapping[str, Any], selection: Selection, findings: Findings) -> None:
+    wanted = config.ranks(held) or 0
+    for name in (f"rank{rank}.engine" for rank in range(wanted)):
+        if name not in selection.kept:
+            findings.wrong(
+                "files_complete", f"{name} is missing, config.json asks for {wanted}", name, "build it again"
+            )
 
 
 def _compare(said: Said, findings: Findings) -> None:

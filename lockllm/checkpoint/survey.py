@@ -15,7 +15,7 @@ from lockllm.checkpoint.hashing import Progress
 from lockllm.checkpoint.layout import Found, Layout, find
 from lockllm.checkpoint.lying import lying
 from lockllm.checkpoint.reading import Cache, Hashing, SeenFile
-from lockllm.checkpoint.selection import OTHER, TOKENIZER, Selection, role, select
+from lockllm.checkpoint.selection import ENGINE, OTHER, TOKENIZER, Selection, role, select
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved
@@ -108,12 +108,12 @@ def survey(
         readings += reading.readings(held)
         if not unobserved or not any(each.path[:2] == ("checkpoint", "files") for each in unobserved):
             whole = reading.content(held, ("checkpoint", "content_sha256"), "sha256 over all files")
-        tokens = [file for file in held if file.role == TOKENIZER]
-        readings += [
-            each
-            for each in (whole, reading.content(tokens, ("tokenizer", "content_sha256"), "sha256 over its files"))
-            if each
+        parts = ((TOKENIZER, ("tokenizer", "content_sha256")), (ENGINE, ("engine", "artifact_sha256")))
+        each = [
+            reading.content([file for file in held if file.role == of], fact, "sha256 over its files")
+            for of, fact in parts
         ]
+        readings += [one for one in (whole, *each) if one is not None]
         if not found.listing.cut:
             complete |= {("checkpoint", "files"), ("checkpoint", "blake3")}
     return Look(

@@ -333,3 +333,38 @@ def test_the_sha256_of_a_file_is_that_of_its_bytes(tiny: Path) -> None:
     for name, (size, digest) in digests(look(str(tiny))).items():
         raw = (tiny / name).read_bytes()
         assert (size, digest) == (len(raw), hashlib.sha256(raw).hexdigest())
+
+
+def test_a_built_engine_is_read_by_rank(tmp_path: Path) -> None:
+    config = {
+        "version": "0.20.0", "build_config": {"max_seq_len": 8192, "max_batch_size": 64},
+        "pretrained_config": {
+            "architecture": "LlamaForCausalLM", "dtype": "bfloat16", "mapping": {"world_size": 2, "tp_size": 2},
+            "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"},
+        },
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "rank0.engine").write_bytes(b"plan")
+    found = look(str(tmp_path))
+    assert failed(found) == {"files_complete": "rank1.engine is missing, config.json asks for 2"}
+    (tmp_path / "rank1.engine").write_bytes(b"plan")
+    found = look(str(tmp_path))
+    assert failed(found) == {}
+    assert value(found, "engine.artifact_version") == "0.20.0"
+    assert value(found, "quantization.kv_cache") == "fp8"
+    assert value(found, "serve.tensor_parallel_size") == 2
+    lines = "".join(f"{hashlib.sha256(b'plan').hexdigest()}  rank{rank}.engine\n" for rank in (0, 1))
+    assert value(found, "engine.artifact_sha256") == hashlib.sha256(lines.encode()).hexdigest()
+
+
+def test_a_blob_of_ollama_is_a_gguf_whose_name_claims_its_digest(tmp_path: Path, tiny_gguf: Path) -> None:
+    raw = tiny_gguf.read_bytes()
+    blob = tmp_path / f"sha256-{hashlib.sha256(raw).hexdigest()}"
+    blob.write_bytes(raw)
+    found = look(str(blob), engine="ollama")
+    assert value(found, "checkpoint.format") == "gguf"
+    assert list(digests(found)) == [blob.name + ".gguf"]
+    assert look(str(blob), hashing="quick").content_sha256 == found.content_sha256
+    assert "claimed_digests" in passed(found)
+    blob.write_bytes(raw[:-1] + b"x")
+    assert "claimed_digests" in failed(look(str(blob)))
