@@ -159,6 +159,8 @@ class _Filler:
             self._keep_unseen()
         else:
             self.keep(_FILES)
+            held = self.old.unpinned.items() if self.old is not None else ()
+            self.unpinned |= {path: reason for path, reason in held if path[0] in _FILES and not self._holds(path)}
         if spec.repo:
             self.put(registry.fact("checkpoint.repo"), spec.repo, self._spec_name)
         if spec.revision:

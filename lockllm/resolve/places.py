@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterable
 
 import msgspec
 
 from lockllm.checkpoint import Look, listed
 from lockllm.checkpoint import hub as layouts
 from lockllm.checkpoint.bounded import Malformed, read_small
-from lockllm.checkpoint.listed import Listed, Wish
+from lockllm.checkpoint.listed import Listed, Row, Wish
 from lockllm.errors import LockllmError, ResolveError
 from lockllm.prompt.templates import CONFIG, FOLDER, JINJA, LEGACY, PROCESSOR
 from lockllm.resolve.hub import Hub, is_commit
@@ -43,12 +44,12 @@ class Finder:
     def __init__(self, offline: str = "") -> None:
         self.offline = offline
         self._hub = Hub()
-        self._folders: list[tempfile.TemporaryDirectory[str]] = []
+        self._fetched: dict[tuple[str, str], tuple[tempfile.TemporaryDirectory[str], dict[str, str]]] = {}
 
     def close(self) -> None:
         """Removes what was fetched."""
-        while self._folders:
-            self._folders.pop().cleanup()
+        while self._fetched:
+            self._fetched.popitem()[1][0].cleanup()
 
     def commit(self, asked: Asked) -> tuple[str, str]:
         """The commit of a revision now, and how that is known. Raises ResolveError."""
@@ -88,11 +89,9 @@ class Finder:
         """The look at what the Hub lists; the small files that say something are fetched first. Raises LockllmError."""
         assert place.listed is not None
         assert place.asked is not None
-        folder = tempfile.TemporaryDirectory(prefix="lockllm-")
-        self._folders.append(folder)
-        fetched = self._hub.fetch(place.asked, place.listed.commit, listed.wanted(place.listed, wish), folder.name)
+        folder, fetched = self._fetch(place.asked, place.listed.commit, listed.wanted(place.listed, wish))
         try:
-            return listed.look(place.listed, wish, folder.name, fetched)
+            return listed.look(place.listed, wish, folder, fetched)
         except LockllmError as error:
             mend = "name the repository of a language model"
             raise type(error)(error.what, where=place.asked.where, mend=mend) from error
@@ -104,14 +103,21 @@ class Finder:
             return _texts(snapshot)
         if self.offline:
             return {}
-        folder = tempfile.TemporaryDirectory(prefix="lockllm-")
-        self._folders.append(folder)
         try:
             rows = self._hub.listing(asked, commit).rows
-            self._hub.fetch(asked, commit, [row for row in rows if _may_hold_template(row.path)], folder.name)
+            folder, _ = self._fetch(asked, commit, (row for row in rows if _may_hold_template(row.path)))
         except LockllmError:
             return {}
-        return _texts(folder.name)
+        return _texts(folder)
+
+    def _fetch(self, asked: Asked, commit: str, rows: Iterable[Row]) -> tuple[str, dict[str, str]]:
+        """The folder of a commit's files, and path -> sha256 of those that are there: what was fetched once stays for the run."""
+        key = (asked.repo, commit)
+        if key not in self._fetched:
+            self._fetched[key] = (tempfile.TemporaryDirectory(prefix="lockllm-"), {})
+        folder, held = self._fetched[key]
+        held |= self._hub.fetch(asked, commit, [row for row in rows if row.path not in held], folder.name)
+        return folder.name, held
 
 
 def why_offline(option: bool) -> str:
