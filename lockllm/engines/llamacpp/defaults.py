@@ -69,6 +69,7 @@ _FROM_GGUF = frozenset(
     "mirostat_tau mirostat_eta samplers".split()
 )
 """What GGUF's general.sampling.* keys set where neither option, variable nor config file does."""
+_ROUTER = frozenset(("models_dir", "models_preset"))
 _MEND_VERSION = 'name the build: engine.version = "b11549"'
 
 
@@ -96,6 +97,11 @@ class _Rules(msgspec.Struct, frozen=True, kw_only=True):
 def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobserved]:
     """Everything in force that was not given, for that build. Nothing where the build is not known."""
     build = builds.number(context.version)
+    if given is not None and given.model is None and _ROUTER & set(given.operational):
+        mend = "look at one of the servers that it starts: its pid, or its own port"
+        for group in ("serve", "sampling", "chat_template"):
+            yield Unobserved((group,), "this is llama.cpp's router: it serves no model itself", mend)
+        return
     if build is None:
         reason = "a llama-server program tells its build only while it runs"
         mend = "look at the running server: GET /props, or a log written with -lv 4"

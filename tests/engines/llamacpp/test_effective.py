@@ -184,3 +184,9 @@ def test_one_slot_is_four_in_builds_that_took_it_for_the_default() -> None:
     assert [check.name for check in given("-np", "1", version="b7079").checks] == ["check.settings_take_effect"]
     assert force("-c", "2048", "-np", "1")["serve.max_num_seqs"] == 1
     assert given("-np", "1").checks == ()
+
+
+def test_a_router_has_no_defaults_of_its_own() -> None:
+    found = list(LLAMA.effective(given("--models-dir", "/m", "--models-max", "1"), context()))
+    assert facts(found) == {}
+    assert unseen(found) == {"serve", "sampling", "chat_template"}
