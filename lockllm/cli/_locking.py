@@ -27,7 +27,6 @@ from lockllm.output import render_diff
 from lockllm.output.escape import readable
 from lockllm.resolve import Filled, Options
 
-
 _BLAKE3 = ("checkpoint", "blake3")
 
 

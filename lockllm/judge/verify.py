@@ -193,12 +193,12 @@ class _Judge:
     def _follow(self) -> None:
         """An unseen fact matches where all that it follows from are computed matches."""
         for path, result in self._by_path.items():
-            if result.status in (Status.UNKNOWN, Status.NOT_DUE) and result.fact.follows_from:
-                if result.expected is not None and all(self._proves(key) for key in result.fact.follows_from):
-                    self._by_path[path] = msgspec.structs.replace(
-                        result, status=Status.MATCH, found=result.expected, seen=False, blocking=False, reason="",
-                        mend=result.fact.mend, source=f"follows from {' and '.join(result.fact.follows_from)}",
-                    )  # fmt: skip
+            unseen = result.status in (Status.UNKNOWN, Status.NOT_DUE) and result.expected is not None
+            if unseen and result.fact.follows_from and all(map(self._proves, result.fact.follows_from)):
+                self._by_path[path] = msgspec.structs.replace(
+                    result, status=Status.MATCH, found=result.expected, seen=False, blocking=False, reason="",
+                    mend=result.fact.mend, source=f"follows from {' and '.join(result.fact.follows_from)}",
+                )  # fmt: skip
 
     def _proves(self, key: str) -> bool:
         base = keys.parse(key)

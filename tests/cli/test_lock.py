@@ -182,7 +182,7 @@ def test_variants_are_locked_beside_the_lock(folder: Path, call: Call) -> None:
 def test_either_variant_of_a_lock_will_do(folder: Path, call: Call) -> None:
     spec(folder, '[variant.half.serve]\ndtype = "float16"\n')
     call("lock")
-    seen = {keys: value for keys, value in [("engine.name", "vllm"), ("serve.dtype", "float16")]}
+    seen = {"engine.name": "vllm", "serve.dtype": "float16"}
     arguments = ("--observation", host(folder, seen), "--only", "serve.dtype")
     assert call("verify", "llm.lock", *arguments).code == 1
     done = call("verify", "llm.lock", "llm.half.lock", *arguments)
@@ -282,14 +282,14 @@ def test_taking_facts_from_a_host_needs_an_observation(folder: Path, call: Call,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--upgrade-fact", "serve.dtpye"), "lockllm: --upgrade-fact 'serve.dtpye' hits no fact\n  in    the command line\n"
-         "  mend  did you mean serve.dtype?\n"),
-        (("--upgrade-fact", "a..b"), "lockllm: --upgrade-fact 'a..b' is no key or glob\n  in    the command line\n"
-         "  mend  write host.* or checkpoint.files.\"config.json\"\n"),
-        (("--pin", "kernels.x", "--observation", "host.json"), "lockllm: --pin 'kernels.x' hits no observed fact\n"
-         "  in    the command line\n  mend  see the keys in the observation\n"),
-        (("--upgrade-facts", "x"), "lockllm: no such option --upgrade-facts; did you mean --upgrade-fact?\n"
-         "  mend  see `lockllm lock --help`\n"),
+        (("--upgrade-fact", "serve.dtpye"), ("lockllm: --upgrade-fact 'serve.dtpye' hits no fact\n  in    the command line\n"
+         "  mend  did you mean serve.dtype?\n")),
+        (("--upgrade-fact", "a..b"), ("lockllm: --upgrade-fact 'a..b' is no key or glob\n  in    the command line\n"
+         "  mend  write host.* or checkpoint.files.\"config.json\"\n")),
+        (("--pin", "kernels.x", "--observation", "host.json"), ("lockllm: --pin 'kernels.x' hits no observed fact\n"
+         "  in    the command line\n  mend  see the keys in the observation\n")),
+        (("--upgrade-facts", "x"), ("lockllm: no such option --upgrade-facts; did you mean --upgrade-fact?\n"
+         "  mend  see `lockllm lock --help`\n")),
     ],
 )  # fmt: skip
 def test_what_hits_nothing_is_an_error(folder: Path, call: Call, arguments: tuple[str, ...], message: str) -> None:
