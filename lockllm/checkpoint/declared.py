@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lockllm.checkpoint import hub
 from lockllm.checkpoint.findings import Findings
-from lockllm.facts.observation import ABSENT, By, Reading
+from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -59,8 +60,10 @@ def adapter(config: Mapping[str, Any], findings: Findings) -> Iterator[Reading]:
         findings.wrong("adapter_base_pinned", detail, ADAPTER_CONFIG, "lock the base model itself by its commit")
 
 
-def code(files: Mapping[str, Mapping[str, Any]], present: frozenset[str], findings: Findings) -> Iterator[Reading]:
-    """Which code the checkpoint asks to run: its own, or that of another repository."""
+def code(
+    files: Mapping[str, Mapping[str, Any]], present: frozenset[str], cache: str | None, findings: Findings
+) -> Iterator[Reading | Unobserved]:
+    """Which code the checkpoint asks to run: its own, or that of another repository, at the commit that `cache` holds."""
     local: set[str] = set()
     foreign: dict[str, str] = {}
     for file in _WITH_CODE:
@@ -75,6 +78,7 @@ def code(files: Mapping[str, Mapping[str, Any]], present: frozenset[str], findin
     if foreign:
         repos = sorted(foreign)
         yield seen("checkpoint.code_repo", ", ".join(repos), foreign[repos[0]], By.FILE)
+        yield _commit(repos, cache)
         detail = f"code of {', '.join(repos)} runs, from its default branch unless a flag pins it"
         findings.wrong(
             "code_pinned", detail, foreign[repos[0]], "pass --code-revision COMMIT, and lock that repository too"
@@ -82,6 +86,18 @@ def code(files: Mapping[str, Mapping[str, Any]], present: frozenset[str], findin
     elif local:
         yield seen("checkpoint.code_repo", ABSENT, "auto_map", By.FILE)
         findings.right("code_pinned", f"{', '.join(sorted(local))} of the checkpoint itself", "auto_map")
+
+
+def _commit(repos: list[str], cache: str | None) -> Reading | Unobserved:
+    fact, mend = ("checkpoint", "code_commit"), "pin it: --code-revision COMMIT"
+    if len(repos) > 1:
+        return Unobserved(fact, f"code of {len(repos)} repositories runs", mend)
+    if cache is None:
+        return Unobserved(fact, f"{repos[0]} is looked for in the Hub's cache only, and this is none", mend)
+    path, ref = hub.snapshot(hub.repo_folder(cache, repos[0]), None)
+    if path is None:
+        return Unobserved(fact, f"{repos[0]}: {ref}", mend)
+    return seen(fact, path.rpartition("/")[2], f"refs/{ref} of {repos[0]} in the cache", By.FILE)
 
 
 def _references(config: Mapping[str, Any]) -> Iterator[str]:

@@ -38,6 +38,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     repo: str | None = None
     commit: str | None = None
     source: str = ""
+    cache: str | None = None  # the Hub's cache that it is part of
     allowed: tuple[str, ...] = ()  # folders outside the root that links may lead into
     commits: Mapping[str, str] = {}  # file -> commit, where each file has its own
     claims: Mapping[str, Claim] = {}  # by sidecar; a link's own claim is read from the link
@@ -112,7 +113,7 @@ def _snapshot(found: re.Match[str]) -> Place:
         allowed.append(links.real(shared))
     claims, sizes = _tree(os.path.join(folder, "trees", commit + ".json"))
     return Place(
-        kind="snapshot", repo=found["name"].replace("--", "/"), commit=commit, source="snapshots/ folder name",
+        kind="snapshot", cache=hub, repo=found["name"].replace("--", "/"), commit=commit, source="snapshots/ folder name",
         allowed=tuple(allowed), claims=claims, sizes=sizes, incomplete=_incomplete(blobs),
     )  # fmt: skip
 

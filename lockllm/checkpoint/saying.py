@@ -119,7 +119,8 @@ def say(
         said.readings += quantization.readings(places)
         findings.add(quantization.agree(places))
         said.readings += declared.tokenizer(parsed.get(declared.TOKENIZER_CONFIG, {}))
-        said.readings += declared.code(parsed, frozenset(files), findings)
+        for each in declared.code(parsed, frozenset(files), found.place.cache, findings):
+            (said.readings if isinstance(each, Reading) else said.unobserved).append(each)  # type: ignore[arg-type]
     if selection.format == "tensorrt-llm":
         _ranks(parsed.get(config.CONFIG, {}), selection, findings)
     said.weights = _of_weights(files, selection, parsed, findings, memory)

@@ -368,3 +368,12 @@ def test_a_blob_of_ollama_is_a_gguf_whose_name_claims_its_digest(tmp_path: Path,
     assert "claimed_digests" in passed(found)
     blob.write_bytes(raw[:-1] + b"x")
     assert "claimed_digests" in failed(look(str(blob)))
+
+
+def test_the_commit_of_foreign_code_is_that_of_the_cache_it_lies_in(tmp_path: Path) -> None:
+    source = Path(__file__).parent / "data" / "configs" / "remote-code"
+    snapshot = cache(tmp_path / "hub", source)
+    gap = next(gap for gap in look(str(snapshot)).unobserved if gap.path == ("checkpoint", "code_commit"))
+    assert gap.reason == "example-org/shared-code: the cache holds no ref 'main' of this repository"
+    cache(tmp_path / "hub", source, "example-org/shared-code")
+    assert value(look(str(snapshot)), "checkpoint.code_commit") == COMMIT
