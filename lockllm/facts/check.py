@@ -113,12 +113,15 @@ CHECKS = (
     CheckRow("check.deterministic_holds", "A deterministic mode that is set holds here.", "output still varies"),
     CheckRow("check.witnesses_agree", "All witnesses of a fact agree.", "a restart may change what is served"),
     CheckRow(
-        "check.driver_witnesses_agree", "Kernel module and NVML library are of one release.", "GPUs cannot be used"
+        "check.driver_witnesses_agree",
+        "Kernel module, NVML library and libcuda are of one release, or libcuda is a newer compat one.",
+        "GPUs cannot be used",
     ),
     CheckRow(
         "check.driver_supports_cuda", "The driver is new enough for the CUDA runtime.", "the server will not start"
     ),
     CheckRow("check.one_copy_of_each_library", "One copy of each library is mapped.", "either copy may compute"),
+    CheckRow("check.cuda_usable", "CUDA starts on the GPUs that NVML shows.", "the server will not start"),
     CheckRow("check.gpus_enough", "As many GPUs are visible as the server uses.", "the server will not start"),
     CheckRow("check.gpus_alike", "All GPUs of one server are alike.", "the slowest decides, and kernels differ"),
     CheckRow("check.gpus_healthy", "No GPU reports memory errors or pending repairs.", "results may be wrong"),

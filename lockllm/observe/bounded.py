@@ -40,8 +40,8 @@ class Caller:
 
     def close(self) -> None:
         """Let the thread end, where it still can."""
+        self._todo.put(None)
         if not self.hung:
-            self._todo.put(None)
             self._thread.join(self.seconds)
 
     def _work(self) -> None:

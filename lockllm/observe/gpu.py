@@ -19,6 +19,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
     reason: str
     mend: str = ""
+    lacks: bool = False  # the chip has no such thing: it is absent, not unseen
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     profile: str | None
     memory: int | None = None
     sm_count: int | None = None
+    instance: tuple[int, int] | None = None  # GPU and compute instance, as process lists and older UUIDs name them
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,8 +47,10 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     mig: bool = False
     mig_pending: bool = False
     slices: tuple[Slice, ...] = ()
-    pids: tuple[int, ...] = ()
+    partition: str | None = None  # AMD: compute and memory partition where the card is cut up
+    pids: tuple[tuple[int, tuple[int, int]], ...] = ()  # processes, each with its GPU and compute instance
     ailments: tuple[str, ...] = ()  # memory errors, pending repairs
+    shut: tuple[Trouble, ...] = ()  # why CUDA cannot start on it although the driver shows it
     lost: Trouble | None = None
     trouble: Mapping[str, Trouble] = {}
 
@@ -68,18 +72,25 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     trouble: Trouble | None = None
     troubles: Mapping[str, Trouble] = {}  # driver, driver_cuda, interconnect …
     notes: tuple[str, ...] = ()
+    host_pids: bool = False  # the driver's pids are those that this process sees
     rocm_driver: str | None = None
+    rocm_release: str | None = None
 
 
-def look(mode: str = "auto", root: Path = Path("/"), seconds: float = 5.0) -> Machine:
-    """What this machine has. `mode` is auto, nvidia, rocm or none; NVML is loaded after a sign of NVIDIA alone."""
+def look(
+    mode: str = "auto", root: Path = Path("/"), seconds: float = 5.0, env: Mapping[str, str] | None = None
+) -> Machine:
+    """What this machine has. `mode` is auto, nvidia, rocm or none; NVML is loaded after a sign of NVIDIA alone.
+
+    `env` is what a container was started with, where that is not our own environment.
+    """
     if mode == "none":
         return Machine(platform=None, trouble=Trouble("GPUs were not looked at (--gpu none)", "leave --gpu out"))
     found = signs(root)
     if mode == "nvidia" or (mode == "auto" and "nvidia" in found):
         from lockllm.observe import nvml
 
-        return nvml.look(root, found, seconds)
+        return nvml.look(root, found, seconds, os.environ if env is None else env)
     if mode == "rocm" or (mode == "auto" and "amd" in found):
         from lockllm.observe import rocm
 

@@ -15,9 +15,17 @@ from lockllm.observe import visible
 from lockllm.observe.gpu import Card, Machine, Trouble
 from lockllm.observe.visible import Choice, Seen
 
-_FLOORS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
-"""Least driver of each CUDA major: minor-version compatibility (CUDA 13.2 release notes, table 2)."""
 _OF_ONE = ("gpu", "gpu_product", "gpu_device", "compute_capability", "sm_count", "gpu_memory", "virtualization", "mig")
+_MAY_LACK = ("gpu_memory", "gpu_device")
+"""What a chip may not have at all: GPUs without memory or a bus of their own (GB10, Jetson)."""
+
+
+class Used(msgspec.Struct, frozen=True):
+    """How many GPUs a server uses, and how that is known. `each`: those of one replica, which must work together."""
+
+    count: int
+    source: str
+    each: int = 1
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,13 +43,13 @@ def pick(machine: Machine, env: Mapping[str, str], pids: frozenset[int], closed:
     `closed` says why its variables are not all known.
     """
     usable = [card for card in machine.cards if card.lost is None]
-    choice = visible.choose(usable, env, rocm=machine.platform == "rocm")
+    choice = visible.choose(machine.cards, env, rocm=machine.platform == "rocm")
     if closed and len(usable) > 1 and not any(name.endswith("VISIBLE_DEVICES") for name in env):
         mend = "run lockllm as the user of the server, or as root"
-        choice = msgspec.structs.replace(choice, trouble=Trouble(closed, mend))
-    shown = visible.of_pids(usable, pids)
+        choice = msgspec.structs.replace(choice, trouble=Trouble(closed, mend), counted=False)
+    shown = visible.of_pids(usable, pids) if machine.host_pids else ()
     if shown and (choice.trouble is not None or len(shown) > len(choice.gpus)):
-        return Choice(gpus=shown, source="processes that the driver shows", notes=choice.notes)
+        return Choice(gpus=shown, source="processes that the driver shows")
     return choice
 
 
@@ -69,12 +77,16 @@ def machine_facts(machine: Machine) -> Said:
     kernel, library = machine.kernel_driver, machine.library_driver
     if machine.trouble is not None and kernel and library and kernel != library:
         found.append(seen(("host", "driver"), library, "file name of the NVML library", By.FILE))
-    lost = [f"GPU {card.index} is lost: {card.lost.reason}" for card in machine.cards if card.lost is not None]
-    warnings = (*machine.notes, *lost)
-    return Said(readings=tuple(found), unobserved=tuple(unseen), checks=_health(machine), warnings=warnings)
+    warnings = [*machine.notes]
+    for card in machine.cards:
+        if card.lost is not None:
+            warnings.append(f"GPU {card.index} is lost: {card.lost.reason}")
+        if card.mig_pending:
+            warnings.append(f"GPU {card.index}: MIG mode changes at the next reset")
+    return Said(readings=tuple(found), unobserved=tuple(unseen), checks=_health(machine), warnings=tuple(warnings))
 
 
-def gpu_facts(machine: Machine, choice: Choice, used: int | None, source: str) -> Said:
+def gpu_facts(machine: Machine, choice: Choice, used: Used | None) -> Said:
     """The GPUs of one server. `used` is how many it uses, None where it uses all that it sees."""
     if machine.trouble is not None:
         return Said()
@@ -82,51 +94,31 @@ def gpu_facts(machine: Machine, choice: Choice, used: int | None, source: str) -
         names = [*_OF_ONE, "interconnect"]
         gone = [seen(("host", name), None, machine.source, By.FILE) for name in names]
         return Said(readings=(*gone, seen(("host", "gpu_count"), 0, machine.source, By.FILE)))
-    gpus = choice.gpus if used is None else choice.gpus[:used]
+    there = len(choice.gpus)
+    cut = any(gpu.part is not None for gpu in choice.gpus)
+    count = min(used.count, there) if used is not None else min(there, 1) if cut else there
+    gpus = choice.gpus[:count]
     ranked = By.ENDPOINT if machine.platform == "cuda" else By.FILE
     where = f"{machine.source}, {choice.source}"
-    count = len(choice.gpus) if used is None else min(used, len(choice.gpus))
     found: list[Reading] = []
     unseen: list[Unobserved] = []
     trouble = choice.trouble
-    if trouble is None or used is not None:
-        found.append(seen(("host", "gpu_count"), count, f"{where}; {source}" if source else where, ranked))
-    else:
+    if trouble is not None and used is None and not choice.counted:
         unseen.append(Unobserved(("host", "gpu_count"), trouble.reason, trouble.mend))
-    unlike = len({(card.name, card.device) for card in machine.cards}) > 1
-    if trouble is not None and unlike and (used is None or used < len(machine.cards)):
+    else:
+        parts = [where, used.source if used else "", f"{there} usable of {there + choice.lost}" if choice.lost else ""]
+        found.append(seen(("host", "gpu_count"), count, "; ".join(part for part in parts if part), ranked))
+    every = visible.everything(machine.cards)
+    if trouble is not None and len({gpu.kind for gpu in every}) > 1 and count < len(every):
         unseen += [Unobserved(("host", name), trouble.reason, trouble.mend) for name in _OF_ONE]
     else:
-        _cards(gpus, where, ranked, found, unseen)
+        _cards(gpus, choice, where, ranked, found, unseen)
     if len(gpus) > 1:
         _links(machine, gpus, where, ranked, found, unseen)
     else:
         found.append(seen(("host", "interconnect"), None, f"{len(gpus)} GPU", ranked))
-    checks = [_enough(machine, choice, used, source), _alike(gpus)]
+    checks = [_enough(machine, choice, used), _alike(gpus)]
     return Said(readings=tuple(found), unobserved=tuple(unseen), checks=tuple(check for check in checks if check))
-
-
-def supports(machine: Machine, runtime: str | None, library: str | None) -> Check | None:
-    """Whether the driver is new enough for the CUDA runtime. `library` is a mapped libcuda of another release."""
-    name = "check.driver_supports_cuda"
-    if runtime is None or machine.platform != "cuda" or machine.driver is None:
-        return None
-    wanted = _numbers(runtime)
-    driver = _numbers(machine.driver)
-    floor = _FLOORS.get(wanted[0]) if wanted else None
-    told = f"driver {machine.driver} and CUDA runtime {runtime}"
-    if machine.driver_cuda is not None and _numbers(machine.driver_cuda) >= wanted:
-        return Check(name, CheckStatus.PASS, told, machine.driver_source)
-    if library is not None and library != machine.driver:
-        return Check(name, CheckStatus.PASS, f"{told}, with the compat library {library}", machine.driver_source)
-    if floor is None:
-        return Check(
-            name, CheckStatus.UNKNOWN, f"{told}: the least driver of that CUDA is not known", machine.driver_source
-        )
-    if driver >= _numbers(floor):
-        return Check(name, CheckStatus.PASS, f"{told}, by minor-version compatibility", machine.driver_source)
-    mend = f"install driver {floor} or newer, or an engine built for an older CUDA"
-    return Check(name, CheckStatus.FAIL, f"{told} needs driver {floor} or newer", machine.driver_source, mend)
 
 
 def of_one(gpus: Sequence[Seen]) -> dict[Path, Any]:
@@ -137,22 +129,34 @@ def of_one(gpus: Sequence[Seen]) -> dict[Path, Any]:
     return {path: value for path, value in found.items() if value is not None}
 
 
-def _cards(gpus: Sequence[Seen], where: str, by: By, found: list[Reading], unseen: list[Unobserved]) -> None:
+def _cards(
+    gpus: Sequence[Seen], choice: Choice, where: str, by: By, found: list[Reading], unseen: list[Unobserved]
+) -> None:
     for name in _OF_ONE:
         values = [_value(name, gpu) for gpu in gpus]
         trouble = next((gpu.card.trouble[name] for gpu in gpus if name in gpu.card.trouble), None)
         if not gpus:
-            unseen.append(Unobserved(("host", name), "the server sees no GPU", "see CUDA_VISIBLE_DEVICES"))
+            unseen.append(Unobserved(("host", name), *_sees_none(choice)))
         elif name == "mig":
             told = sorted({value for value in values if value is not None})
             found.append(seen(("host", name), ", ".join(told) or None, where, by))
         elif all(value is not None for value in values):
             found.append(seen(("host", name), _joined(name, values), where, by))
+        elif trouble is not None and trouble.lacks and name in _MAY_LACK:
+            found.append(seen(("host", name), None, f"{where}: {trouble.reason}", by))
         else:
             why = trouble or Trouble("the driver does not tell it", "install a newer driver")
             unseen.append(Unobserved(("host", name), why.reason, why.mend))
     for gpu in gpus:
         _asset(gpu.card, found, where, by)
+
+
+def _sees_none(choice: Choice) -> tuple[str, str]:
+    if choice.lost:
+        return "every GPU that the server would use is lost", "drain the node, then reset the GPU or reboot"
+    if choice.uncut:
+        return "MIG mode is on, and no MIG device was made", "make one with `nvidia-smi mig -cgi PROFILE -C`"
+    return "the server sees no GPU", "see CUDA_VISIBLE_DEVICES"
 
 
 def _asset(card: Card, found: list[Reading], where: str, by: By) -> None:
@@ -195,7 +199,7 @@ def _links(
 ) -> None:
     indexes = sorted({gpu.card.index for gpu in gpus})
     pairs = [machine.linked.get((one, other)) for one in indexes for other in indexes if one < other]
-    if not pairs or None in pairs:
+    if None in pairs:
         why = machine.troubles.get("interconnect", Trouble("the driver does not tell how the GPUs are linked", ""))
         unseen.append(Unobserved(("host", "interconnect"), why.reason, why.mend))
         return
@@ -211,35 +215,33 @@ def _one(machine: Machine, name: str, value: Any, found: list[Reading], unseen: 
 
 
 def _health(machine: Machine) -> tuple[Check, ...]:
-    checks = []
-    kernel, library = machine.kernel_driver, machine.library_driver
-    if kernel and library:
-        good = kernel == library
-        detail = f"kernel module {kernel}, NVML library {library}"
-        mend = "" if good else "reboot or reload the kernel module; restart the container"
-        status = CheckStatus.PASS if good else CheckStatus.FAIL
-        checks.append(Check("check.driver_witnesses_agree", status, detail, "/proc/driver/nvidia/version", mend))
-    if machine.cards:
-        sick = [f"GPU {card.index}: {text}" for card in machine.cards for text in card.ailments]
-        sick += [f"GPU {card.index}: {card.lost.reason}" for card in machine.cards if card.lost is not None]
-        mend = "drain the node, then reset or replace the GPU" if sick else ""
-        status = CheckStatus.FAIL if sick else CheckStatus.PASS
-        detail = "; ".join(sick) or f"{len(machine.cards)} GPUs report no errors"
-        checks.append(Check("check.gpus_healthy", status, detail, machine.source, mend))
-    return tuple(checks)
+    if not machine.cards:
+        return ()
+    sick = [f"GPU {card.index}: {text}" for card in machine.cards for text in card.ailments]
+    sick += [f"GPU {card.index}: {card.lost.reason}" for card in machine.cards if card.lost is not None]
+    mend = "drain the node, then reset or replace the GPU" if sick else ""
+    status = CheckStatus.FAIL if sick else CheckStatus.PASS
+    detail = "; ".join(sick) or f"{len(machine.cards)} GPUs report no errors"
+    return (Check("check.gpus_healthy", status, detail, machine.source, mend),)
 
 
-def _enough(machine: Machine, choice: Choice, used: int | None, source: str) -> Check | None:
+def _enough(machine: Machine, choice: Choice, used: Used | None) -> Check | None:
+    name = "check.gpus_enough"
     if used is None:
         return None
     there = len(choice.gpus)
-    if used > 1 and any(gpu.part is not None for gpu in choice.gpus[:used]):
-        detail = f"{used} GPUs are used ({source}), and a CUDA process uses one MIG slice"
-        return Check("check.gpus_enough", CheckStatus.FAIL, detail, machine.source, "give the server whole GPUs")
-    detail = f"{there} GPUs are visible, {used} are used ({source})"
-    status = CheckStatus.PASS if there >= used else CheckStatus.FAIL
-    mend = "" if there >= used else "give the server more GPUs, or see CUDA_VISIBLE_DEVICES"
-    return Check("check.gpus_enough", status, detail, f"{machine.source}, {choice.source}", mend)
+    if used.each > 1 and any(gpu.part is not None for gpu in choice.gpus[: used.count]):
+        detail = f"{used.count} GPUs are used ({used.source}), and a CUDA process uses one MIG slice"
+        return Check(name, CheckStatus.FAIL, detail, machine.source, "give the server whole GPUs")
+    detail = f"{there} GPUs are visible, {used.count} are used ({used.source})"
+    if choice.lost:
+        detail += f"; {choice.lost} more {'is' if choice.lost == 1 else 'are'} lost"
+    if there >= used.count:
+        return Check(name, CheckStatus.PASS, detail, f"{machine.source}, {choice.source}")
+    if choice.trouble is not None and not choice.counted:
+        return Check(name, CheckStatus.UNKNOWN, detail, f"{machine.source}, {choice.source}", choice.trouble.mend)
+    mend = "give the server more GPUs, or see CUDA_VISIBLE_DEVICES"
+    return Check(name, CheckStatus.FAIL, detail, f"{machine.source}, {choice.source}", mend)
 
 
 def _alike(gpus: Sequence[Seen]) -> Check | None:
@@ -252,7 +254,3 @@ def _alike(gpus: Sequence[Seen]) -> Check | None:
         return Check("check.gpus_alike", CheckStatus.PASS, f"all {len(gpus)} are {kinds[0]}")
     mend = "choose GPUs of one kind with CUDA_VISIBLE_DEVICES"
     return Check("check.gpus_alike", CheckStatus.FAIL, f"one server uses {' and '.join(kinds)}", "", mend)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())

@@ -14,9 +14,11 @@ from lockllm.engines import Context, Engine, Given
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
 from lockllm.facts.registry import GROUPS, same, seen
-from lockllm.observe import gpu, gpu_facts, packages
+from lockllm.observe import cuda, gpu, gpu_facts, packages, ranks
 from lockllm.observe.asking import Said
+from lockllm.observe.cuda import DriverLibrary
 from lockllm.observe.gpu import Machine, Trouble
+from lockllm.observe.gpu_facts import Used
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 
@@ -82,7 +84,7 @@ def machine(request: Request, serving: Serving) -> Machine:
         found = gpu.signs()
         platform = "cuda" if "nvidia" in found else "rocm" if "amd" in found else "cpu"
         return Machine(platform=platform, trouble=Trouble("GPUs are not asked at stage live", "verify at stage all"))
-    return gpu.look(request.gpu)
+    return gpu.look(request.gpu, env=_env(request, serving))
 
 
 def host(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) -> dict[Path, Any]:
@@ -100,15 +102,27 @@ def host(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) 
 def used_gpus(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) -> None:
     """The GPUs of this server: as many as its parallel sizes need, of those that it sees."""
     choice = gpu_facts.pick(seen_machine, _env(request, serving), _pids(serving), _closed(serving))
-    held = pile.values
-    count, source = _parallel(held, _given(serving))
-    if count is None and request.gpus is not None and not serving.live and not request.command:
-        count, source = request.gpus, "as locked"
-    said = gpu_facts.gpu_facts(seen_machine, choice, count, source)
+    used = ranks.used(pile.values, _given(serving))
+    if used is None and request.gpus is not None and not serving.live and not request.command:
+        used = Used(request.gpus, "as locked", request.gpus)
+    said = gpu_facts.gpu_facts(seen_machine, choice, used)
     pile.add([*said.readings, *said.unobserved, *said.checks])
-    runtime, library = held.get(("cuda", "runtime")), held.get(("cuda", "driver_library"))
-    check = gpu_facts.supports(seen_machine, str(runtime) if runtime else None, str(library) if library else None)
-    pile.add([check] if check is not None else [])
+    runtime, library = pile.values.get(("cuda", "runtime")), _libcuda(pile)
+    for check in (
+        cuda.supports(seen_machine, str(runtime) if runtime else None, library),
+        cuda.one_driver(seen_machine, library),
+        cuda.usable(seen_machine, choice.gpus[: used.count] if used else choice.gpus, (), ""),
+    ):
+        pile.add([check] if check is not None else [])
+
+
+def _libcuda(pile: Pile) -> DriverLibrary | None:
+    """The libcuda that is mapped, or would be loaded."""
+    reading = next((each for each in pile.readings if each.fact.path == ("cuda", "driver_library")), None)
+    if reading is None or not isinstance(reading.value, str):
+        return None
+    path = reading.source.rpartition(" ")[2]
+    return DriverLibrary(reading.value, path, "/compat/" in path)
 
 
 def given(pile: Pile, request: Request, serving: Serving) -> None:
@@ -196,8 +210,9 @@ def not_running(pile: Pile, serving: Serving) -> None:
         "no server runs here and no command is planned",
         "start the server, or give its command to lockllm exec",
     )
-    for group in ("serve", "sampling", "env", "libraries", "engine", "kernels"):
-        pile.unobserved.append(Unobserved((group,), reason, mend, due=Stage.LIVE))
+    groups = ("serve", "sampling", "env", "libraries", "engine", "kernels", "draft", "adapters")
+    for path in (*((group,) for group in groups), *(("tokenizer", name) for name in ("mode", "repo", "commit"))):
+        pile.unobserved.append(Unobserved(path, reason, mend, due=Stage.LIVE))
 
 
 def elsewhere(pile: Pile, serving: Serving) -> None:
@@ -245,24 +260,6 @@ def context(
         version=str(version) if version is not None else fallback,
         checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
     )  # fmt: skip
-
-
-def _parallel(held: Mapping[Path, Any], given: Given | None) -> tuple[int | None, str]:
-    """GPUs of this node by the parallel sizes, and how that was found."""
-    sizes = {
-        name: held[("serve", name)]
-        for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-        if isinstance(held.get(("serve", name)), int)
-    }
-    if "tensor_parallel_size" not in sizes:
-        return None, ""
-    count = 1
-    for size in sizes.values():
-        count *= max(1, size)
-    nodes = given.per_node.get("nnodes") if given is not None else None
-    if isinstance(nodes, int) and nodes > 1:
-        count = max(1, count // nodes)
-    return count, " x ".join(f"{name} {size}" for name, size in sizes.items() if size > 1) or "one GPU"
 
 
 def _given(serving: Serving) -> Given | None:

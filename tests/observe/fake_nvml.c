@@ -5,7 +5,8 @@
  *   gpu.0.name, gpu.*.name                   one GPU, or every GPU that says nothing of its own
  *   gpu.0.mig.1.uuid                         one MIG device of one GPU
  *   error.SYMBOL, gpu.1.error.SYMBOL         a code in place of an answer; gpu.1.error.* for all of one GPU
- *   delay_ms.SYMBOL                          an answer that is late
+ *   passing.SYMBOL = CODE TIMES              a code for the first so many calls
+ *   hang.SYMBOL = PATH                       no answer while that file is there
  * What has no line is NOT_SUPPORTED, as an absent feature of a real card.
  */
 #include <stdint.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, MISMATCH = 25 };
 enum { MAGIC = 0x47505500, GPUS = 16, MIGS = 8, LINES = 4096 };
@@ -21,7 +23,7 @@ typedef struct { int magic, gpu, mig; } Handle;
 typedef struct { char *key, *value; } Line;
 
 static Line lines[LINES];
-static int line_count, started;
+static int line_count, started, passed;
 static Handle handles[GPUS][MIGS + 1];
 
 static void forget(void) {
@@ -41,6 +43,7 @@ static void load(void) {
     FILE *file = name ? fopen(name, "r") : NULL;
     char line[1024];
     forget();
+    passed = 0;
     while (file && line_count < LINES && fgets(line, sizeof line, file)) {
         char *equals = strchr(line, '=');
         if (*line == '#' || !equals) continue;
@@ -71,10 +74,13 @@ static const char *of(const Handle *handle, const char *what) {
 static int host(const char *symbol) {
     char key[256];
     const char *found;
-    snprintf(key, sizeof key, "delay_ms.%s", symbol);
+    snprintf(key, sizeof key, "hang.%s", symbol);
+    if ((found = find(key))) while (!access(found, F_OK)) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    snprintf(key, sizeof key, "passing.%s", symbol);
     if ((found = find(key))) {
-        long late = atol(found);
-        nanosleep(&(struct timespec){late / 1000, late % 1000 * 1000000}, NULL);
+        int given = 0, times = 0;
+        sscanf(found, "%d %d", &given, &times);
+        if (passed < times) { passed++; return given; }
     }
     snprintf(key, sizeof key, "error.%s", symbol);
     if ((found = find(key))) return atoi(found);
@@ -246,8 +252,11 @@ int nvmlDeviceGetAttributes_v2(Handle *handle, Attributes *out) {
     int code = card(handle, "nvmlDeviceGetAttributes_v2");
     const char *found = code ? NULL : of(handle, "sms");
     if (code || !found) return code ? code : UNSUPPORTED;
+    const char *slices = of(handle, "slices"), *memory = of(handle, "memory_mib");
     memset(out, 0, sizeof *out);
     out->sms = (unsigned)atoi(found);
+    out->gpu_slices = slices ? (unsigned)atoi(slices) : 0;
+    out->memory = memory ? strtoull(memory, NULL, 10) : 0;
     return OK;
 }
 int nvmlDeviceGetTotalEccErrors(Handle *handle, unsigned kind, unsigned counter, unsigned long long *out) {
@@ -269,14 +278,30 @@ int nvmlDeviceGetP2PStatus(Handle *one, Handle *other, int index, int *out) {
     *out = !strcmp(found, "all") || (!strcmp(found, "pairs") && one->gpu / 2 == other->gpu / 2) ? 0 : 1;
     return OK;
 }
+typedef struct { unsigned version; unsigned char cluster[16]; unsigned status, clique; unsigned char state; unsigned health; } Fabric;
+int nvmlDeviceGetGpuFabricInfoV(Handle *handle, Fabric *out) {
+    unsigned state = 0;
+    int code = card(handle, "nvmlDeviceGetGpuFabricInfoV");
+    if (!code && out->version != (2u << 24 | 36u)) return MISMATCH;
+    if (!code) code = numbers(handle, "nvmlDeviceGetGpuFabricInfoV", "fabric", &state, NULL);
+    out->state = (unsigned char)state;
+    return code;
+}
 typedef struct { unsigned pid, pad; unsigned long long memory; unsigned gpu_instance, compute_instance; } Process;
-int nvmlDeviceGetComputeRunningProcesses_v3(Handle *handle, unsigned *count, Process *out) {
-    int code = card(handle, "nvmlDeviceGetComputeRunningProcesses_v3");
+static int process(Handle *handle, const char *symbol, unsigned *count, Process *out) {  /* pid = PID [GI CI] */
+    int code = card(handle, symbol);
     const char *found = code ? NULL : of(handle, "pid");
     if (code) return code;
     if (!found) { *count = 0; return OK; }
     if (!out || *count < 1) { *count = 1; return TOO_SMALL; }
     *count = 1;
-    *out = (Process){(unsigned)atoi(found), 0, 0, ~0u, ~0u};
+    *out = (Process){0, 0, 0, ~0u, ~0u};
+    sscanf(found, "%u %u %u", &out->pid, &out->gpu_instance, &out->compute_instance);
     return OK;
+}
+int nvmlDeviceGetComputeRunningProcesses_v2(Handle *handle, unsigned *count, Process *out) {
+    return process(handle, "nvmlDeviceGetComputeRunningProcesses_v2", count, out);
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(Handle *handle, unsigned *count, Process *out) {
+    return process(handle, "nvmlDeviceGetComputeRunningProcesses_v3", count, out);
 }

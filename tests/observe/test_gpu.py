@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,73 +16,11 @@ import pytest
 
 from lockllm.facts import registry
 from lockllm.facts.observation import ABSENT, Check, Reading, Unobserved
-from lockllm.observe import gpu, gpu_facts
+from lockllm.observe import cuda, gpu_facts
+from lockllm.observe.cuda import DriverLibrary
 from lockllm.observe.gpu import Machine
-
-SOURCE = Path(__file__).with_name("fake_nvml.c")
-H100 = {
-    "driver": "550.90.07", "cuda": "12040", "nvml": "12.550.90.07", "count": "2", "cc": "0", "nvlink": "all",
-    "gpu.*.name": "NVIDIA H100 80GB HBM3", "gpu.0.uuid": "GPU-aaaa1111", "gpu.1.uuid": "GPU-bbbb2222",
-    "gpu.*.ids": "233010DE", "gpu.*.capability": "9 0", "gpu.*.cores": "16896", "gpu.*.memory_mib": "81559",
-    "gpu.*.virtualization": "0", "gpu.*.mig_mode": "0 0", "gpu.*.ecc_errors": "0",
-}  # fmt: skip
-ONE = {**H100, "count": "1"}
-A100 = {
-    "gpu.*.name": "NVIDIA A100-SXM4-80GB", "gpu.*.ids": "20B210DE", "gpu.*.capability": "8 0", "gpu.*.cores": "6912",
-    "gpu.*.memory_mib": "81920",
-}  # fmt: skip
-EIGHT = {**H100, **A100, "count": "8"}
-MIG = {
-    **ONE, "gpu.0.mig_mode": "1 1", "gpu.0.max_mig": "7",
-    "gpu.0.mig.0.uuid": "MIG-1", "gpu.0.mig.0.name": "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "gpu.0.mig.0.sms": "60",
-    "gpu.0.mig.0.memory_mib": "40448",
-    "gpu.0.mig.2.uuid": "MIG-2", "gpu.0.mig.2.name": "NVIDIA H100 80GB HBM3 MIG 4g.40gb", "gpu.0.mig.2.sms": "64",
-    "gpu.0.mig.2.memory_mib": "40448",
-}  # fmt: skip
-MIXED = {
-    **H100, "gpu.0.name": "Tesla T4", "gpu.0.ids": "1EB810DE", "gpu.0.capability": "7 5", "gpu.0.cores": "2560",
-    "gpu.0.memory_mib": "15360", "gpu.1.name": "NVIDIA A100-SXM4-40GB", "gpu.1.ids": "20B010DE", "gpu.1.capability": "8 0",
-    "gpu.1.cores": "6912", "gpu.1.memory_mib": "40960",
-}  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fake, compiled. Without a compiler the tests fail: they are the only ones of this room's main source."""
-    path = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    command = ["cc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1"]
-    subprocess.run([*command, "-o", path, SOURCE], check=True)
-    return path
-
-
-class Host:
-    """A machine that can be changed between two looks."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "root"
-        self.file = folder / "machine"
-        (self.root / "proc/driver/nvidia").mkdir(parents=True)
-        (self.root / "sys/bus/pci/devices").mkdir(parents=True)
-        self.kernel("550.90.07")
-
-    def kernel(self, version: str) -> None:
-        line = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}  Tue May 28 00:00:00 UTC 2024\n"
-        (self.root / "proc/driver/nvidia/version").write_text(line)
-
-    def say(self, machine: Mapping[str, str]) -> None:
-        self.file.write_text("".join(f"{key} = {value}\n" for key, value in machine.items()))
-
-    def look(self, machine: Mapping[str, str], seconds: float = 5.0) -> Machine:
-        self.say(machine)
-        return gpu.look("auto", self.root, seconds)
-
-
-@pytest.fixture
-def host(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    ctypes.CDLL(str(library))
-    made = Host(tmp_path)
-    monkeypatch.setenv("FAKE_NVML", str(made.file))
-    return made
+from lockllm.observe.gpu_facts import Used
+from tests.observe.machines import EIGHT, H100, MIG, MIXED, ONE, Host, text
 
 
 class Facts:
@@ -90,7 +28,8 @@ class Facts:
 
     def __init__(self, machine: Machine, env: Mapping[str, str], used: int | None) -> None:
         choice = gpu_facts.pick(machine, env, frozenset())
-        said = [gpu_facts.machine_facts(machine), gpu_facts.gpu_facts(machine, choice, used, "test")]
+        using = None if used is None else Used(used, "test", used)
+        said = [gpu_facts.machine_facts(machine), gpu_facts.gpu_facts(machine, choice, using)]
         self.readings: dict[str, list[Reading]] = {}
         for each in said:
             for reading in each.readings:
@@ -228,7 +167,7 @@ def test_a_server_is_the_gpus_that_it_uses(host: Host) -> None:
 @pytest.mark.parametrize(
     "changes, key, reason",
     [
-        ({"error.nvmlDeviceGetMemoryInfo": "3"}, "host.gpu_memory", "the GPU does not have it"),
+        ({"error.nvmlDeviceGetMemoryInfo": "20"}, "host.gpu_memory", "the driver has no memory left"),
         ({"error.nvmlSystemGetConfComputeState": "13"}, "host.confidential_compute", "the driver is older than the call"),
         ({"gpu.0.name": "H100 \\xff\\xfe"}, "host.gpu", "the driver gave a text that is no UTF-8"),
         ({"error.nvmlDeviceGetNumGpuCores": "13"}, "host.sm_count", "the driver is older than the call"),
@@ -260,12 +199,17 @@ def test_a_long_name_is_whole(host: Host) -> None:
 
 @pytest.mark.parametrize("symbol", ["nvmlInitWithFlags", "nvmlDeviceGetCount_v2", "nvmlDeviceGetName"])
 def test_a_driver_that_hangs_costs_its_time_and_no_more(host: Host, symbol: str) -> None:
+    stuck = host.root / "stuck"
+    stuck.touch()
     began = time.monotonic()
-    seen = facts(host.look({**ONE, f"delay_ms.{symbol}": "400"}, seconds=0.1))
+    seen = facts(host.look({**ONE, f"hang.{symbol}": str(stuck)}, seconds=0.05))
     assert time.monotonic() - began < 2
-    assert seen.gaps["host"].reason.startswith("NVML hangs: ")
+    stuck.unlink()
+    assert seen.gaps["host"].reason.startswith(f"NVML hangs: nvml{'Init' if 'Init' in symbol else ''}")
     assert seen["driver"] == "550.90.07"
-    time.sleep(0.4)  # the call ends before the next test asks the same library
+    for thread in threading.enumerate():  # the call ends before the next test asks the same library
+        if thread.daemon and thread is not threading.current_thread():
+            thread.join(5)
 
 
 @pytest.mark.parametrize(
@@ -276,23 +220,87 @@ def test_memory_errors_and_waiting_repairs_are_a_finding(host: Host, ailment: di
 
 
 @pytest.mark.parametrize(
-    "driver, cuda, runtime, mapped, status",
+    "driver, made, runtime, mapped, status, words",
     [
-        ("550.90.07", "12040", "12.4", None, "pass"),
-        ("525.60.13", "12000", "12.8", None, "pass"),
-        ("520.61.05", "11080", "12.8", None, "fail"),
-        ("520.61.05", "11080", "12.8", "570.124.06", "pass"),
-        ("580.95.05", "13000", "12.8", None, "pass"),
-        ("570.26", "12080", "13.0", None, "fail"),
-        ("570.26", "12080", "14.0", None, "unknown"),
+        ("550.90.07", "12040", "12.4", None, "pass", "driver 550.90.07 and CUDA runtime 12.4"),
+        ("525.60.13", "12000", "12.8", None, "pass", "minor-version compatibility; all features of CUDA 12.8 need 570.26"),
+        ("520.61.05", "11080", "12.8", None, "fail", "needs driver 525.60.13 or newer"),
+        ("520.61.05", "11080", "12.8", DriverLibrary("570.124.06", "/usr/local/cuda/compat/libcuda.so.1", True), "pass",
+         "with the compat library 570.124.06"),
+        ("520.61.05", "11080", "13.0", DriverLibrary("570.124.06", "/usr/local/cuda/compat/libcuda.so.1", True), "fail",
+         "with the compat library 570.124.06, needs 580.65.06 or newer"),
+        ("580.95.05", "13000", "12.8", None, "pass", "driver 580.95.05 and CUDA runtime 12.8"),
+        ("570.26", "12080", "13.0", None, "fail", "needs driver 580.65.06 or newer"),
+        ("570.26", "12080", "14.0", None, "unknown", "the least driver of that CUDA is not known"),
+        ("575.51.03", "", "12.9", None, "pass", "driver 575.51.03 and CUDA runtime 12.9"),
+        ("470.42.01", "", "11.8", None, "pass", "minor-version compatibility; all features of CUDA 11.8 need 520.61.05"),
+        ("440.33.01", "", "11.8", None, "fail", "needs driver 450.80.02 or newer"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value[:1].isdigit() else "",
+)  # fmt: skip
+def test_a_driver_must_be_new_enough_for_the_runtime(
+    host: Host, driver: str, made: str, runtime: str, mapped: DriverLibrary | None, status: str, words: str
+) -> None:
+    said = (
+        {**ONE, "driver": driver, "cuda": made} if made else {**ONE, "driver": driver, "error.nvmlInitWithFlags": "4"}
+    )
+    host.kernel(driver)
+    check = cuda.supports(host.look(said), runtime, mapped)
+    assert check is not None
+    assert (check.status.value, check.detail.endswith(words)) == (status, True), check.detail
+
+
+def test_a_consumer_card_takes_no_forward_compatibility(host: Host) -> None:
+    host.kernel("520.61.05")
+    machine = host.look({**ONE, "driver": "520.61.05", "cuda": "11080", "gpu.*.name": "NVIDIA GeForce RTX 4090"})
+    check = cuda.supports(machine, "12.8", DriverLibrary("570.124.06", "/compat/libcuda.so.1", True))
+    assert check is not None
+    assert (check.status.value, check.mend.endswith("(CUDA error 804)")) == ("fail", True)
+
+
+def test_a_floor_is_known_for_every_toolkit() -> None:
+    for toolkit, first in cuda.TOOLKITS.items():
+        assert cuda.numbers(first) >= cuda.numbers(cuda.FLOORS[cuda.numbers(toolkit)[0]])
+    ordered = sorted(cuda.TOOLKITS, key=cuda.numbers)
+    drivers = [cuda.numbers(cuda.TOOLKITS[toolkit]) for toolkit in ordered]
+    assert drivers == sorted(drivers)
+
+
+@pytest.mark.parametrize(
+    "nvml, libcuda, status",
+    [
+        ("550.90.07", None, "pass"),
+        ("550.54.15", None, "fail"),
+        (None, DriverLibrary("550.90.07", "/usr/lib/libcuda.so.1", False), "pass"),
+        (None, DriverLibrary("550.54.15", "/usr/lib/libcuda.so.1", False), "fail"),
+        (None, DriverLibrary("570.124.06", "/usr/local/cuda/compat/libcuda.so.1", True), "pass"),
+        (None, DriverLibrary("535.104.05", "/usr/local/cuda/compat/libcuda.so.1", True), "fail"),
+    ],
+)  # fmt: skip
+def test_kernel_module_and_libraries_are_of_one_release(
+    host: Host, nvml: str | None, libcuda: DriverLibrary | None, status: str
+) -> None:
+    if nvml is not None:
+        host.write("proc/self/maps", f"7f00-7f01 r--p 00000000 08:01 1 /usr/lib/libnvidia-ml.so.{nvml}\n")
+    check = cuda.one_driver(host.look(ONE), libcuda)
+    assert check is not None
+    assert check.status.value == status, check.detail
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"gpu.0.compute_mode": "2"}, "NVML shows the GPUs, but GPU 0: its compute mode is prohibited"),
+        ({"gpu.0.fabric": "2"}, "NVML shows the GPUs, but GPU 0: it has not joined the NVLink fabric"),
+        ({"gpu.0.fabric": "3"}, None),
+        ({"gpu.0.fabric": "0"}, None),
+        ({}, None),
     ],
 )
-def test_a_driver_must_be_new_enough_for_the_runtime(
-    host: Host, driver: str, cuda: str, runtime: str, mapped: str | None, status: str
-) -> None:
-    check = gpu_facts.supports(host.look({**ONE, "driver": driver, "cuda": cuda}), runtime, mapped)
-    assert check is not None
-    assert check.status.value == status
+def test_nvml_works_and_cuda_does_not(host: Host, changes: dict[str, str], words: str | None) -> None:
+    machine = host.look({**ONE, **changes})
+    check = cuda.usable(machine, gpu_facts.pick(machine, {}, frozenset()).gpus, (), "")
+    assert (check.detail if check is not None else None) == words
 
 
 def _observe(env: Mapping[str, str], *options: str) -> dict[str, Any]:
@@ -303,7 +311,7 @@ def _observe(env: Mapping[str, str], *options: str) -> dict[str, Any]:
 
 
 def test_the_command_finds_the_library_on_the_loaders_path(library: Path, tmp_path: Path) -> None:
-    (tmp_path / "machine").write_text("".join(f"{key} = {value}\n" for key, value in H100.items()))
+    (tmp_path / "machine").write_text(text(H100))
     env = {"LD_LIBRARY_PATH": str(library.parent), "FAKE_NVML": str(tmp_path / "machine")}
     seen = _observe(env, "--gpu", "nvidia")["facts"]
     assert seen["host.gpu"][0]["value"] == "NVIDIA H100 80GB HBM3"
