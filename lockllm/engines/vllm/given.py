@@ -91,18 +91,19 @@ def is_module(form: Form) -> bool:
 
 
 def _refusals(said: Reading) -> int:
-    """How many options the release does not have, cannot tell apart, or takes as short for a later one."""
+    """How many words the release refuses, or takes as short for an option that another one has."""
     table = options.options(said.release)
-    return sum(
-        not word.known or (word.flag not in table.flags and canonical(word.flag) in options.history())
-        for word in said.parsed.words
+    unlike = sum(
+        word.flag not in table.flags and canonical(word.flag) in options.history() for word in said.parsed.words
     )
+    return unlike + len(said.parsed.problems)
 
 
 def _in_history(said: Reading) -> bool:
     """Whether another release may know what this one refuses."""
     table = options.options(said.release)
     refused = [word.flag for word in said.parsed.words if not word.known or word.flag not in table.flags]
+    refused += [problem.flag for problem in said.parsed.problems]
     return any(
         not flag.startswith("--") or any(name.startswith(canonical(flag)) for name in options.history())
         for flag in refused
