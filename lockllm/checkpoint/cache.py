@@ -22,8 +22,7 @@ _FRESH_NS = 2_000_000_000
 """A file modified this shortly before it was hashed may be modified again under the same time: two seconds, FAT's clock."""
 _LOCAL = frozenset({
     "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "ramfs", "rootfs", "overlay", "squashfs", "erofs",
-    "bcachefs",
-    "jfs", "reiserfs", "apfs", "hfs", "ufs", "iso9660", "udf", "vfat", "exfat",
+    "bcachefs", "jfs", "reiserfs", "apfs", "hfs", "ufs", "iso9660", "udf", "vfat", "exfat",
 })  # fmt: skip
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _BOOT = "/proc/sys/kernel/random/boot_id"

@@ -11,8 +11,7 @@ from lockllm.facts.registry import seen
 CONFIG = "config.json"
 _TEXT_PARTS = (
     "text_config", "thinker_config", "llm_config", "language_config", "language_model_config", "text_model_config",
-    "decoder",
-    "generator",
+    "decoder", "generator",
 )  # fmt: skip
 _WINDOW_OFF = ("qwen2", "qwen3")  # families whose class has use_sliding_window = false unless the file says otherwise
 _OLD_ROPE = {"su": "longrope", "mrope": "default", "none": "default"}

@@ -23,8 +23,7 @@ _WITH_CODE = (
 _FOREIGN = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+?)--(?P<name>[\w.]+)\Z")
 _ADAPTER = {
     "type": "peft_type", "rank": "r", "alpha": "lora_alpha", "base_model": "base_model_name_or_path",
-    "base_revision": "revision",
-    "bias": "bias", "use_dora": "use_dora", "use_rslora": "use_rslora",
+    "base_revision": "revision", "bias": "bias", "use_dora": "use_dora", "use_rslora": "use_rslora",
 }  # fmt: skip
 
 

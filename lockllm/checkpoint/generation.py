@@ -12,18 +12,15 @@ from lockllm.facts.registry import seen
 GENERATION = "generation_config.json"
 _NOT_SAMPLING = frozenset({
     "eos_token_id", "bos_token_id", "pad_token_id", "decoder_start_token_id", "transformers_version",
-    "_from_model_config",
-    "_commit_hash", "use_cache", "cache_implementation", "cache_config", "return_dict_in_generate", "output_attentions",
-    "output_hidden_states", "output_scores", "output_logits", "trust_remote_code", "return_legacy_cache",
-    "compile_config",
+    "_from_model_config", "_commit_hash", "use_cache", "cache_implementation", "cache_config",
+    "return_dict_in_generate", "output_attentions", "output_hidden_states", "output_scores", "output_logits",
+    "trust_remote_code", "return_legacy_cache", "compile_config",
 })  # fmt: skip
 _SAMPLING = (
     "do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "no_repeat_ngram_size",
-    "num_beams",
-    "max_new_tokens", "max_length", "min_length", "length_penalty", "suppress_tokens", "begin_suppress_tokens",
-    "bad_words_ids",
-    "encoder_no_repeat_ngram_size", "diversity_penalty", "num_beam_groups", "early_stopping", "forced_bos_token_id",
-    "forced_eos_token_id",
+    "num_beams", "max_new_tokens", "max_length", "min_length", "length_penalty", "suppress_tokens",
+    "begin_suppress_tokens", "bad_words_ids", "encoder_no_repeat_ngram_size", "diversity_penalty", "num_beam_groups",
+    "early_stopping", "forced_bos_token_id", "forced_eos_token_id",
 )  # fmt: skip
 _GGUF = {"temp": "temperature", "penalty_repeat": "repetition_penalty"}
 _GGUF_STOPS = ("eos_token_id", "eot_token_id", "eom_token_id")

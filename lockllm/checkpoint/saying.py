@@ -19,10 +19,9 @@ from lockllm.facts.registry import seen
 
 _TEXTS = frozenset({
     "config.json", "params.json", "generation_config.json", "hf_quant_config.json", "quantize_config.json",
-    "quant_config.json",
-    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json",
-    "processor_config.json",
-    "preprocessor_config.json", "video_preprocessor_config.json", "adapter_config.json", "added_tokens.json",
+    "quant_config.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+    "chat_template.json", "processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json",
+    "adapter_config.json", "added_tokens.json",
 })  # fmt: skip
 _TEXT_LIMIT = 16 * 2**20
 _NOT_READ = "was not fetched from the Hub: it does not reach inference"

@@ -21,13 +21,11 @@ _NAMED = {
     "config.json": CONFIG, "params.json": CONFIG, "configuration.json": OTHER, "generation_config.json": SAMPLING,
     "hf_quant_config.json": QUANTIZATION, "quantize_config.json": QUANTIZATION, "quant_config.json": QUANTIZATION,
     "quantization_config.json": QUANTIZATION, "tokenizer.json": TOKENIZER, "tokenizer.model": TOKENIZER,
-    "tekken.json": TOKENIZER,
-    "vocab.json": TOKENIZER, "vocab.txt": TOKENIZER, "merges.txt": TOKENIZER, "tokenizer_config.json": TOKENIZER,
-    "special_tokens_map.json": TOKENIZER, "added_tokens.json": TOKENIZER, "spiece.model": TOKENIZER,
-    "sentencepiece.bpe.model": TOKENIZER, "chat_template.jinja": TEMPLATE, "chat_template.json": TEMPLATE,
-    "preprocessor_config.json": PROCESSOR, "processor_config.json": PROCESSOR,
-    "video_preprocessor_config.json": PROCESSOR,
-    "adapter_config.json": ADAPTER,
+    "tekken.json": TOKENIZER, "vocab.json": TOKENIZER, "vocab.txt": TOKENIZER, "merges.txt": TOKENIZER,
+    "tokenizer_config.json": TOKENIZER, "special_tokens_map.json": TOKENIZER, "added_tokens.json": TOKENIZER,
+    "spiece.model": TOKENIZER, "sentencepiece.bpe.model": TOKENIZER, "chat_template.jinja": TEMPLATE,
+    "chat_template.json": TEMPLATE, "preprocessor_config.json": PROCESSOR, "processor_config.json": PROCESSOR,
+    "video_preprocessor_config.json": PROCESSOR, "adapter_config.json": ADAPTER,
 }  # fmt: skip
 _PATTERNS = (
     ("tokenizer.model.v*", TOKENIZER), ("*.tiktoken", TOKENIZER),

@@ -17,11 +17,9 @@ from lockllm.checkpoint.ggml import FILE_TYPES, GUESSED, UNQUANTIZED, main_type
 _DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn",
     "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu", "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz",
-    "F6_E2M3": "float6_e2m3", "F6_E3M2": "float6_e3m2", "F4": "float4_e2m1", "I8": "int8", "U8": "uint8",
-    "I16": "int16",
-    "U16": "uint16", "I32": "int32", "U32": "uint32", "I64": "int64", "U64": "uint64", "BOOL": "bool",
-    "C64": "complex64",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz", "F6_E2M3": "float6_e2m3", "F6_E3M2": "float6_e3m2", "F4": "float4_e2m1",
+    "I8": "int8", "U8": "uint8", "I16": "int16", "U16": "uint16", "I32": "int32", "U32": "uint32", "I64": "int64",
+    "U64": "uint64", "BOOL": "bool", "C64": "complex64",
 }  # fmt: skip
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
 _NARROW = ("float8", "float6", "float4")
