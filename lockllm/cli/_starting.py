@@ -33,7 +33,7 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
         why = first.warnings[0] if first.warnings else "it starts no engine that lockllm knows"
         raise UsageError(
             f"the command cannot be read as a server's: {why}",
-            where=" ".join(argv[:3]),
+            where=os.path.basename(argv[0]) if argv else "",  # the other words may hold a key
             mend="give the engine's own command line",
         )
     version = World().installed(first.given.engine)
