@@ -25,7 +25,8 @@ from lockllm.resolve import Asked, Place, releases
 from lockllm.resolve.places import Finder, why_offline
 from lockllm.resolve.releases import Release
 
-_WHOLE = frozenset({"check.files_complete", "check.links_resolve", "check.no_pointer_files"})
+_WHOLE = frozenset({"check.files_complete", "check.links_resolve", "check.no_pointer_files", "check.claimed_digests"})
+"""The findings of which none may fail where the cache's snapshot is to stand for a commit."""
 _INDEXED = {
     "vllm": "vllm",
     "sglang": "sglang",

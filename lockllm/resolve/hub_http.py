@@ -212,7 +212,7 @@ def _library() -> _Library:
 @contextlib.contextmanager
 def _stream(session: Any, url: str, headers: Mapping[str, str], patience: float) -> Iterator[Any]:
     """A GET that is not read yet: by `requests` up to 0.36 of the client, by `httpx` and its successor since."""
-    if hasattr(session, "stream"):
+    if callable(session.stream):  # of `requests` it is a switch
         with session.stream("GET", url, headers=headers, timeout=patience, follow_redirects=False) as answer:
             yield answer.status_code, _lower(answer.headers), answer.iter_bytes()
     else:

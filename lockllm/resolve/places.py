@@ -83,6 +83,10 @@ class Finder:
             if held is None:
                 raise
             return Place(commit=held, asked=asked, notes=(f"the checkpoint is kept as locked: {error.what}",))
+        if snapshot is not None and not missing:  # older clients keep no listing beside a snapshot
+            rows = tuple((row.path, row.size) for row in found.rows)
+            if not listed.missing(snapshot, rows, wish):
+                return Place(path=snapshot, asked=asked, commit=commit, commit_via=via)
         return Place(listed=found, asked=asked, commit=commit, commit_via=via)
 
     def look(self, place: Place, wish: Wish) -> Look:
