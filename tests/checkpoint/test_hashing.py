@@ -141,11 +141,11 @@ def test_an_error_in_progress_stops_all_threads_and_is_raised(tmp_path: Path) ->
 def test_memory_stays_small_whatever_the_sizes(tmp_path: Path) -> None:
     for number in range(8):
         with (tmp_path / f"{number}").open("wb") as file:
-            file.truncate(200 * MB)
+            file.truncate(50 * MB)
     code = (
         "import os, sys\n"
         "from lockllm.checkpoint import hashing\n"
-        "jobs = [hashing.Job(name, os.path.join(sys.argv[1], name), 200 << 20) for name in os.listdir(sys.argv[1])]\n"
+        "jobs = [hashing.Job(name, os.path.join(sys.argv[1], name), 50 << 20) for name in os.listdir(sys.argv[1])]\n"
         "hashing.digest(jobs, workers=8)\n"
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))\n"
     )
