@@ -100,8 +100,11 @@ def _rules(
         _guarded(
             pile,
             "chat template",
-            lambda: prompts.observe(found, engine, main, context(), pile.values, request.keep_template),
+            lambda: prompts.observe(found, engine, main, context(), pile.values, request, said),
         )
+    elif said is not None and said.engine is engine:
+        shown = said
+        _guarded(pile, f"prompts of {engine.name}", lambda: prompts.served(shown, request))
 
 
 def _guarded(pile: Pile, what: str, read: Callable[[], Iterable[Any]]) -> None:

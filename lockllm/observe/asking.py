@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import time
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -11,6 +13,8 @@ from lockllm.engines import Answer, Engine, Probe
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.observe import http
 from lockllm.observe.http import Server, Silence
+from lockllm.prompt import live
+from lockllm.prompt.live import Served
 
 _TOLD = ("key", "loading", "timeout", "redirect", "nonsense", "refused", "unreachable", "error", "forbidden", "missing")
 """Kinds of silence, those first that say most about the whole server."""
@@ -26,6 +30,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[Answer, ...] = ()
     silences: tuple[Silence, ...] = ()
     rounds: tuple[tuple[Answer, ...], ...] = ()  # the answers to the same questions, asked again
+    prompts: Served | None = None  # the fixed conversations as it renders them, where it has an endpoint that does
 
     @property
     def worst(self) -> Silence | None:
@@ -59,50 +64,78 @@ def ask(
 ) -> Said:
     """Ask the probes of an engine; where none is known, those of all, and tell by the answers which one it is.
 
-    `likely` is the engine that was locked: asked before the others. `rounds` is how often all is asked.
+    `likely` is the engine that was locked: asked before the others. `rounds` is how often all is asked; `seconds` is the
+    time for everything.
     """
-    said = _once(server, engine, headers, seconds, likely)
+    until = time.monotonic() + seconds
+    said = _once(server, engine, headers, until, likely)
     if said.engine is None or rounds < 2:
         return said
     probes = [answer.probe for answer in said.answers]
-    more = tuple(_asked(server, probes, headers, seconds)[0] for _ in range(rounds - 1))
+    more = tuple(_asked(server, probes, headers, until)[0] for _ in range(rounds - 1) if time.monotonic() < until)
     return msgspec.structs.replace(said, rounds=more)
 
 
-def _once(
-    server: Server, engine: Engine | None, headers: Mapping[str, str], seconds: float, likely: str | None
-) -> Said:
+def _once(server: Server, engine: Engine | None, headers: Mapping[str, str], until: float, likely: str | None) -> Said:
     if engine is not None:
-        return _known(server, engine, headers, seconds)
+        return _known(server, engine, headers, until)
     names = [name for name in engines.available() if name != likely]
     if likely in engines.available() and likely is not None:
-        said = _known(server, engines.load(likely), headers, seconds)
+        said = _known(server, engines.load(likely), headers, until)
         if said.engine is not None or (not said.answers and said.worst is not None and said.worst.kind in _NOBODY):
             return said
     known = [engines.load(name) for name in names]
     probes = tuple({(probe.method, probe.path): probe for each in known for probe in _harmless(each)}.values())
-    answers, silences = _asked(server, probes, headers, seconds)
+    answers, silences = _asked(server, probes, headers, until)
     for each in known:
         own = _of(each, answers)
         if own and each.detect(own):
-            more, quiet = _rest(server, each, answers, silences, headers, seconds)
-            return Said(server=server, engine=each, answers=more, silences=quiet)
+            return _rest(server, each, answers, silences, headers, until)
     return Said(server=server, answers=answers, silences=silences)
 
 
-def _known(server: Server, engine: Engine, headers: Mapping[str, str], seconds: float) -> Said:
-    answers, silences = _asked(server, engine.probes, headers, seconds)
+def _known(server: Server, engine: Engine, headers: Mapping[str, str], until: float) -> Said:
+    """All that an engine is asked, its prompts too, at once."""
+    answers, silences, prompts = _with_prompts(server, engine, engine.probes, headers, until)
     told = bool(answers) and engine.detect(answers)
-    return Said(server=server, engine=engine if told else None, answers=answers, silences=silences)
+    return Said(
+        server=server, engine=engine if told else None, answers=answers, silences=silences,
+        prompts=prompts if told else None,
+    )  # fmt: skip
+
+
+def _with_prompts(
+    server: Server, engine: Engine, probes: Sequence[Probe], headers: Mapping[str, str], until: float
+) -> tuple[tuple[Answer, ...], tuple[Silence, ...], Served | None]:
+    """The answers to probes, and to the fixed conversations of an engine that has an endpoint for them."""
+    asked = live.requests(engine.name)
+    fixed = [probe for probe in probes if not probe.generates]
+    began = dt.datetime.now(dt.timezone.utc)
+    said = http.ask(server, [*fixed, *asked.values()], headers, _left(until))
+    ended = dt.datetime.now(dt.timezone.utc)
+    own, shown = said[: len(fixed)], dict(zip(asked, said[len(fixed) :], strict=True))
+    prompts = Served(
+        engine=engine.name,
+        answers={name: each for name, each in shown.items() if isinstance(each, Answer)},
+        silence=next((each.reason for each in shown.values() if isinstance(each, Silence)), ""),
+        began=began,
+        ended=ended,
+    )
+    answers = tuple(each for each in own if isinstance(each, Answer))
+    return answers, tuple(each for each in own if isinstance(each, Silence)), prompts if asked else None
 
 
 def _asked(
-    server: Server, probes: Sequence[Probe], headers: Mapping[str, str], seconds: float
+    server: Server, probes: Sequence[Probe], headers: Mapping[str, str], until: float
 ) -> tuple[tuple[Answer, ...], tuple[Silence, ...]]:
     fixed = [probe for probe in probes if not probe.generates]
-    said = http.ask(server, fixed, headers, seconds)
+    said = http.ask(server, fixed, headers, _left(until))
     answers = tuple(each for each in said if isinstance(each, Answer))
     return answers, tuple(each for each in said if isinstance(each, Silence))
+
+
+def _left(until: float) -> float:
+    return max(0.1, until - time.monotonic())
 
 
 def _harmless(engine: Engine) -> tuple[Probe, ...]:
@@ -117,13 +150,15 @@ def _of(engine: Engine, answers: Sequence[Answer]) -> tuple[Answer, ...]:
 
 def _rest(
     server: Server, engine: Engine, answers: Sequence[Answer], silences: Sequence[Silence],
-    headers: Mapping[str, str], seconds: float,
-) -> tuple[tuple[Answer, ...], tuple[Silence, ...]]:  # fmt: skip
+    headers: Mapping[str, str], until: float,
+) -> Said:  # fmt: skip
     """The answers to all of an engine's probes: those that were given, and the rest."""
     probed = [*(each.probe for each in answers), *(each.probe for each in silences)]
     done = {(probe.method, probe.path) for probe in probed}
     rest = [probe for probe in engine.probes if (probe.method, probe.path) not in done]
-    more, quiet = _asked(server, rest, headers, seconds) if rest else ((), ())
+    more, quiet, prompts = _with_prompts(server, engine, rest, headers, until)
     asked = {(probe.method, probe.path) for probe in engine.probes}
     own = tuple(each for each in silences if (each.probe.method, each.probe.path) in asked)
-    return (*_of(engine, answers), *more), (*own, *quiet)
+    return Said(
+        server=server, engine=engine, answers=(*_of(engine, answers), *more), silences=(*own, *quiet), prompts=prompts
+    )

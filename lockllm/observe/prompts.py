@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lockllm.checkpoint import Look
 from lockllm.engines import Context, Engine
-from lockllm.facts.fact import Path
+from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved
+from lockllm.observe.asking import Said
+from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
-from lockllm.prompt import readings
+from lockllm.prompt import live, readings
+from lockllm.prompt.probes import NOW
+from lockllm.prompt.render import Analysis, study
 from lockllm.prompt.templates import Candidate
 
 _GGUF = "tokenizer.chat_template"
@@ -20,9 +24,9 @@ _GGUF = "tokenizer.chat_template"
 
 def observe(
     serving: Serving, engine: Engine | None, look: Look, context: Context, held: Mapping[Path, Any],
-    keep: Callable[[str], None] | None = None,
+    request: Request, said: Said | None = None,
 ) -> Iterator[Reading | Unobserved | Check]:  # fmt: skip
-    """Template, context and probes; what the server itself has said of them stands before it. `keep` gets the text in force."""
+    """Template, context and probes, beside what the server itself says of them. The request keeps the text in force."""
     if look.format == "gguf" and not look.gguf:
         for group in ("chat_template", "prompt_probes"):
             yield Unobserved((group,), "no header of a GGUF was read", "name one GGUF file that is here")
@@ -37,6 +41,10 @@ def observe(
         content_format=_text(held.get(("chat_template", "content_format"))),
         arguments=_arguments(held),
         model=_model(serving),
+        served=said.prompts if said else None,
+        clock=request.clock,
+        zone=serving.env.get("TZ"),
+        brief=request.quick and serving.stage is Stage.LIVE,
     )
     keys = {key: str(value) for key, value in look.gguf.items() if key.startswith(_GGUF) and isinstance(value, str)}
     tokenizer = os.path.join(look.layout.root, "tokenizer.json")
@@ -50,11 +58,34 @@ def observe(
         by=By.FILE,
     )
     winner = found.resolution.winner
-    if keep is not None and winner is not None and winner.text is not None:
-        keep(winner.text)
+    if request.keep_template is not None and winner is not None and winner.text is not None:
+        request.keep_template(winner.text)
     yield from found.readings
     yield from found.unobserved
     yield from found.checks
+
+
+def served(said: Said, request: Request) -> Iterator[Reading | Unobserved]:
+    """The probes of a server whose checkpoint is not at hand."""
+    if said.prompts is not None:
+        clock = request.clock
+        text = _shown(said)
+        if text is not None:
+            if request.keep_template is not None:
+                request.keep_template(text)
+            analysis = study(text, (), {}, NOW)[0]
+            if isinstance(analysis, Analysis):
+                clock = readings.reads_clock(analysis, said.prompts.engine)
+        yield from live.readings(said.prompts, clock)
+
+
+def _shown(said: Said) -> str | None:
+    """The template's own text, where the server shows it: `GET /props` of llama.cpp."""
+    for answer in said.answers:
+        if answer.probe.path == "/props" and isinstance(answer.json, dict):
+            text = answer.json.get("chat_template")
+            return text if isinstance(text, str) else None
+    return None
 
 
 def _explicit(serving: Serving, held: Mapping[Path, Any]) -> Candidate | None:

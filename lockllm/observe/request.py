@@ -56,6 +56,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     deep: bool = False
     cache: str = "auto"  # of digests: auto, any, off
     blake3: bool = False
+    clock: bool | None = None  # whether the locked template reads it
     pairs: Mapping[str, tuple[str, str]] = {}  # file -> sha256 and BLAKE3 of the same bytes, as locked
     progress: Progress | None = None
     keep_template: Callable[[str], None] | None = None  # is given the text of the template in force
@@ -82,8 +83,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             revision=self.revision or text("checkpoint.revision"),
             commit=self.commit or text("checkpoint.commit"),
             blake3=self.blake3 or any(path[:2] == ("checkpoint", "blake3") for path in named),
+            clock=self.clock if self.clock is not None else _clock(lock),
             pairs=self.pairs or _pairs(lock),
         )
+
+
+def _clock(lock: Lock) -> bool | None:
+    context = lock.get("chat_template.context")
+    return bool({"clock", "date_string", "datetime"} & set(context)) if isinstance(context, (list, tuple)) else None
 
 
 def _pairs(lock: Lock) -> dict[str, tuple[str, str]]:

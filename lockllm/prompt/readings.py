@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.prompt import probes
+from lockllm.prompt import live, probes
 from lockllm.prompt.render import Analysis, Refused, Rendered, renderings, study
 from lockllm.prompt.resolve import Resolution, resolve
 from lockllm.prompt.rules import NEWEST, Rules, rules
@@ -38,6 +40,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""  # as the command names it
     content_format: str | None = None  # known already, from a flag or the log: string or openai
     arguments: Mapping[str, Any] = {}  # the server's default chat_template_kwargs
+    served: live.Served | None = None  # what the running server answered to the probes
+    clock: bool | None = None  # whether the template that was locked reads it
+    zone: str | None = None  # the server's own TZ
+    brief: bool = False  # no token ids are made where the server shows its own
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,13 +117,25 @@ def _studied(
     yield _clock(analysis, source, given)
     yield _renders(texts[0], source)
     yield _bos(texts[0], tokens, source)
+    clock = None if isinstance(analysis, Refused) else reads_clock(analysis, given.engine) or bool(given.clock)
+    if given.served is not None:
+        yield from live.readings(given.served, clock)
+    ids = _Ids(tokenizer_json, brief=given.brief and given.served is not None and bool(given.served.answers))
     if given.engine in _OWN_RENDERER:
-        yield Unobserved(("prompt_probes",), *_OWN_RENDERER[given.engine])
+        yield Unobserved(("prompt_probes",), *_OWN_RENDERER[given.engine], due=Stage.LIVE)
     elif applied is None:
         reason = f"what transformers {library} does to a conversation was not read (newest read: {NEWEST})"
         yield Unobserved(("prompt_probes",), reason, "compare with the running server")
     else:
-        yield from _probed(texts, source, tokenizer_json, by)
+        yield from _probed(texts, source, ids, by)
+    if given.served is not None and applied is not None and not ids.brief:
+        rendered = [_named(texts)]
+        if clock:
+            rendered = [
+                _rendered_at(each, winner, tokens, given, analysis) for each in live.moments(given.served, given.zone)
+            ]
+        bos = tokens.get("bos_token")
+        yield live.as_served(given.served, rendered, bos if isinstance(bos, str) else "", ids, clock=bool(clock))
 
 
 def _examined(
@@ -135,6 +153,45 @@ def _examined(
     )
 
 
+def _rendered_at(
+    moment: dt.datetime, winner: Candidate, tokens: Mapping[str, Any], given: Setup, analysis: Analysis | Refused
+) -> dict[str, str]:
+    """The probes as they are rendered at another moment than the one that is locked."""
+    form = given.content_format or ("string" if isinstance(analysis, Refused) else _format_of(analysis, given.engine))
+    requests = [_served(each.request, given, form) for each in probes.PROBES.values()]
+    library = given.version if given.engine == "transformers" else given.transformers
+    return _named(renderings(winner.text or "", requests, tokens, moment, applied=rules(library)))
+
+
+def _named(texts: Sequence[Rendered | Refused]) -> dict[str, str]:
+    pairs = zip(probes.PROBES, texts, strict=True)
+    return {name: each.text for name, each in pairs if isinstance(each, Rendered)}
+
+
+class _Ids:
+    """Token ids by the checkpoint's own tokenizer, each text once."""
+
+    def __init__(self, tokenizer_json: str | None, *, brief: bool) -> None:
+        self.path = tokenizer_json
+        self.brief = brief
+        self.source = ""
+        self._made: dict[str, tuple[int, ...]] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Sequence[tuple[int, ...]] | Unobserved:
+        from lockllm.prompt.tokenizer import token_ids
+
+        if self.path is None:
+            return Unobserved(("prompt_probes",), "token ids need a tokenizer.json", "add the file to the checkpoint")
+        new = [each for each in texts if each not in self._made]
+        if new:
+            counted = token_ids(self.path, new)
+            if isinstance(counted, Unobserved):
+                return counted
+            self.source = counted.source
+            self._made.update(zip(new, counted.ids, strict=True))
+        return [self._made[each] for each in texts]
+
+
 def _format_of(analysis: Analysis, engine: str | None) -> str:
     return analysis.sglang_format if engine == "sglang" else analysis.vllm_format
 
@@ -146,23 +203,20 @@ def _served(request: Mapping[str, Any], given: Setup, content_format: str) -> di
     return made
 
 
-def _reads_clock(analysis: Analysis, engine: str | None) -> bool:
+def reads_clock(analysis: Analysis, engine: str | None) -> bool:
+    """Whether prompts of that engine change with the time."""
     return analysis.clock or any(name in analysis.arguments for name in _SERVED_CLOCKS.get(engine or "", ()))
 
 
 def _read_of(analysis: Analysis, given: Setup, source: str, by: By) -> Iterator[Reading]:
-    clock = ("clock",) if _reads_clock(analysis, given.engine) else ()
+    clock = ("clock",) if reads_clock(analysis, given.engine) else ()
     chance = ("chance",) if analysis.chance else ()
     yield seen("chat_template.context", (*clock, *chance, *analysis.arguments), f"syntax of {source}", by)
     if not given.content_format and given.engine in {"vllm", "sglang"}:
         yield seen("chat_template.content_format", _format_of(analysis, given.engine), f"syntax of {source}", By.RULE)
 
 
-def _probed(
-    texts: Sequence[Rendered | Refused], source: str, tokenizer_json: str | None, by: By
-) -> Iterator[Reading | Unobserved]:
-    from lockllm.prompt.tokenizer import token_ids
-
+def _probed(texts: Sequence[Rendered | Refused], source: str, ids: _Ids, by: By) -> Iterator[Reading | Unobserved]:
     yield seen(("prompt_probes", "version"), probes.VERSION, "this release of lockllm", by)
     held: dict[str, str] = {}
     for name, answer in zip(probes.PROBES, texts, strict=True):
@@ -173,22 +227,28 @@ def _probed(
             yield Unobserved(("prompt_probes", name), f"not rendered: {answer.reason}", "use a template that ends")
         else:
             yield seen(("prompt_probes", name, "text"), None, f"{source} refuses it: {answer.reason}", by)
-    if not held or tokenizer_json is None:
+    if not held or ids.path is None:
         return
-    counted = token_ids(tokenizer_json, list(held.values()))
+    if ids.brief:
+        reason, mend = "the server's own token ids are looked at, and none are made here", "look without --quick"
+        for name in held:
+            for key in ("token_count", "token_ids"):
+                yield Unobserved(("prompt_probes", name, key), reason, mend, due=Stage.ALL)
+        return
+    counted = ids(list(held.values()))
     if isinstance(counted, Unobserved):
         yield counted
         return
-    for name, ids in zip(held, counted.ids, strict=True):
-        yield seen(("prompt_probes", name, "token_count"), len(ids), counted.source, by)
-        yield seen(("prompt_probes", name, "token_ids"), probes.token_ids_sha256(ids), counted.source, by)
+    for name, made in zip(held, counted, strict=True):
+        yield seen(("prompt_probes", name, "token_count"), len(made), ids.source, by)
+        yield seen(("prompt_probes", name, "token_ids"), probes.token_ids_sha256(made), ids.source, by)
 
 
 def _clock(analysis: Analysis | Refused, source: str, given: Setup) -> Check:
     name = "check.template_reads_clock"
     if isinstance(analysis, Refused):
         return Check(name, CheckStatus.UNKNOWN, f"the template cannot be read: {analysis.reason}", source)
-    if _reads_clock(analysis, given.engine):
+    if reads_clock(analysis, given.engine):
         detail = "the template reads the clock: prompts change at midnight in the server's time zone"
         return Check(name, CheckStatus.FAIL, detail, source, "serve a template with the date written out")
     return Check(name, CheckStatus.PASS, "the template does not read the clock", source)
