@@ -108,8 +108,7 @@ def gpu_facts(machine: Machine, choice: Choice, used: Used | None) -> Said:
     else:
         parts = [where, used.source if used else "", f"{there} usable of {there + choice.lost}" if choice.lost else ""]
         found.append(seen(("host", "gpu_count"), count, "; ".join(part for part in parts if part), ranked))
-    every = visible.everything(machine.cards)
-    if trouble is not None and len({gpu.kind for gpu in every}) > 1 and count < len(every):
+    if trouble is not None and not visible.alike(machine.cards) and count < len(visible.everything(machine.cards)):
         unseen += [Unobserved(("host", name), trouble.reason, trouble.mend) for name in _OF_ONE]
     else:
         _cards(gpus, choice, where, ranked, found, unseen)
@@ -134,7 +133,8 @@ def _cards(
 ) -> None:
     for name in _OF_ONE:
         values = [_value(name, gpu) for gpu in gpus]
-        trouble = next((gpu.card.trouble[name] for gpu in gpus if name in gpu.card.trouble), None)
+        asked = "gpu" if name == "gpu_product" else name
+        trouble = next((gpu.card.trouble[asked] for gpu in gpus if asked in gpu.card.trouble), None)
         if not gpus:
             unseen.append(Unobserved(("host", name), *_sees_none(choice)))
         elif name == "mig":

@@ -143,7 +143,9 @@ def _no_library(root: Path, env: Mapping[str, str]) -> Trouble:
 def _broken(basis: Machine, root: Path, signs: frozenset[str], error: Any, env: Mapping[str, str]) -> Machine:
     number = code(error)
     if number == 28:
-        return _with(basis, none=True, source="NVML: no GPU found")
+        why = Trouble("NVML does not start without a GPU", "run where the server runs")
+        troubles = dict.fromkeys(("driver_cuda", "confidential_compute"), why)
+        return _with(basis, none=True, source="NVML: no GPU found", troubles=troubles)
     if number == 12:
         return _missing(basis, root, signs, "No such file", env)
     why = of_init(error)

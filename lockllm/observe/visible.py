@@ -52,7 +52,7 @@ def choose(cards: Sequence[Card], env: Mapping[str, str], *, rocm: bool = False)
     choice = _choice((seen for index in indexes for seen in _whole(cards[index])), source, by_name=False)
     choice = msgspec.structs.replace(choice, uncut=any(cards[at].mig and not cards[at].slices for at in indexes))
     ordered = env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    if len({(card.name, card.device) for card in cards}) > 1 and not ordered and 0 < len(indexes) < len(cards):
+    if len({(card.name, card.device) for card in cards if card.lost is None}) > 1 and not ordered and 0 < len(indexes) < len(cards):
         trouble = Trouble(
             f"{source} counts GPUs fastest first, and the GPUs of this host differ",
             "set CUDA_DEVICE_ORDER=PCI_BUS_ID for the server, or name the GPUs by UUID",
@@ -64,6 +64,11 @@ def choose(cards: Sequence[Card], env: Mapping[str, str], *, rocm: bool = False)
 def everything(cards: Sequence[Card]) -> tuple[Seen, ...]:
     """Every card, and in place of one that is cut up its slices."""
     return tuple(seen for card in cards for seen in _whole(card))
+
+
+def alike(cards: Sequence[Card]) -> bool:
+    """Whether it does not matter which of the GPUs that are there is meant."""
+    return len({seen.kind for seen in everything(cards) if seen.card.lost is None}) <= 1
 
 
 def of_pids(cards: Sequence[Card], pids: frozenset[int]) -> tuple[Seen, ...]:
