@@ -78,7 +78,9 @@ def from_json(text: str) -> Any:
     for attempt in (text, "".join(parts)):
         try:
             return json.loads(attempt)
-        except (ValueError, RecursionError):
+        except RecursionError as why:
+            raise ValueError("JSON of a bearable depth") from why
+        except ValueError:
             continue
     import ast
 

@@ -10,9 +10,10 @@ import msgspec
 from lockllm.engines import Form, Given, Model
 from lockllm.engines._argparse import Parsed, Problem, Word, canonical, parse
 from lockllm.engines._collect import Collect
-from lockllm.engines._releases import at_least, below
+from lockllm.engines._releases import at_least, below, order
 from lockllm.engines._values import is_json, secret_name, unresolved
 from lockllm.engines.vllm import findings, named_files, options, variables
+from lockllm.engines.vllm.option_rows import ROWS
 from lockllm.engines.vllm.spread import SPREADERS, spread
 from lockllm.engines.vllm.yaml_config import Config, config
 from lockllm.facts.observation import CheckStatus
@@ -64,25 +65,42 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
 def read(form: Form, files: Mapping[str, str], version: str | None) -> Reading:
     """The words in force. Without a version: by the newest release that takes the whole command, else the best one."""
     known = options.nearest(version)
-    candidates = [known] if known else [*reversed(options.READ)]
-    best: Reading | None = None
-    for release in candidates:
-        settings = config(form, files, release)
-        argv = _rewritten(form, settings.arguments, release)
-        table = options.options(release)
-        dotted = at_least(release, "0.9.0")
-        parsed = parse(argv, table, underscores=True, dotted=dotted)
-        typed = parse(_rewritten(form, (), release), table, underscores=True, dotted=dotted)
-        said = Reading(
-            release=release, sure=known is not None, parsed=parsed, config=settings,
-            typed=frozenset(word.name for word in typed.words),
-        )  # fmt: skip
-        if best is None or _refusals(said) < _refusals(best):
+    best = _by(form, files, known or options.NEWEST, sure=known is not None)
+    if known is not None or not _refusals(best):
+        return best
+    for release in _older(best):
+        said = _by(form, files, release, sure=False)
+        if _refusals(said) < _refusals(best):
             best = said
-        if not _refusals(said) or (said is best and not _in_history(said)):
+        if not _refusals(best):
             break
-    assert best is not None
     return best
+
+
+def _by(form: Form, files: Mapping[str, str], release: str, *, sure: bool) -> Reading:
+    settings = config(form, files, release)
+    table = options.options(release)
+    dotted = at_least(release, "0.9.0")
+    parsed = parse(_rewritten(form, settings.arguments, release), table, underscores=True, dotted=dotted)
+    typed = parsed
+    if settings.arguments:
+        typed = parse(_rewritten(form, (), release), table, underscores=True, dotted=dotted)
+    names = frozenset(word.name for word in typed.words)
+    return Reading(release=release, sure=sure, parsed=parsed, config=settings, typed=names)
+
+
+def _older(said: Reading) -> list[str]:
+    """The last releases that have an option which this one refuses or takes for another, newest first."""
+    table = options.options(said.release)
+    refused = [word.flag for word in said.parsed.words if not word.known or word.flag not in table.flags]
+    refused += [problem.flag for problem in said.parsed.problems]
+    last = {
+        row[3]
+        for flag in refused
+        for row in ROWS
+        if row[3] and (row[0].startswith(canonical(flag)) if flag.startswith("--") else {flag, flag[:2]} & set(row[4].split()))
+    }
+    return sorted(last, key=order, reverse=True)
 
 
 def is_module(form: Form) -> bool:
@@ -97,17 +115,6 @@ def _refusals(said: Reading) -> int:
         word.flag not in table.flags and canonical(word.flag) in options.history() for word in said.parsed.words
     )
     return unlike + len(said.parsed.problems)
-
-
-def _in_history(said: Reading) -> bool:
-    """Whether another release may know what this one refuses."""
-    table = options.options(said.release)
-    refused = [word.flag for word in said.parsed.words if not word.known or word.flag not in table.flags]
-    refused += [problem.flag for problem in said.parsed.problems]
-    return any(
-        not flag.startswith("--") or any(name.startswith(canonical(flag)) for name in options.history())
-        for flag in refused
-    )
 
 
 def _rewritten(form: Form, settings: Sequence[str], release: str) -> list[str]:
