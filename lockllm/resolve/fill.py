@@ -239,6 +239,8 @@ class _Filler:
         if theirs is not None and mine in (None, theirs.value):
             self.take(self._seen.values(), ("prompt_probes",))
         self.keep(("prompt_probes",))
+        if version in self.values:
+            self.unpinned.pop(("prompt_probes",), None)
 
     def requested(self) -> None:
         """Facts that are locked only where the spec names them, or `--pin` takes them from the observation."""
