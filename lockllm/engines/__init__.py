@@ -117,7 +117,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine's rules may look at: facts already known, never the world.
 
     `checkpoint` and `host` map paths of facts to values in force (`("checkpoint", "dtype"): "bfloat16"`);
-    `packages` maps distribution names to versions.
+    `packages` maps distribution names to versions. `env_whole` is false where the process has overwritten a part of its
+    environment: then a variable that is not in `env` is unknown, never unset.
     """
 
     version: str | None = None
@@ -125,6 +126,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     host: Mapping[Path, Any] = {}
     packages: Mapping[str, str] = {}
     env: Mapping[str, str] = {}
+    env_whole: bool = True
 
 
 class Engine(Protocol):
@@ -184,4 +186,4 @@ def available() -> tuple[str, ...]:
 
 def load(name: str) -> Engine:
     """The engine of that name. KeyError for a name that is none."""
-    return import_module(f"{__name__}.{MODULES[name]}")  # type: ignore[return-value]
+    return import_module(f"{__name__}.{MODULES[name]}")

@@ -259,6 +259,7 @@ def context(
     return Context(
         version=str(version) if version is not None else fallback,
         checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
+        env_whole=serving.found is None or serving.found.process.env_whole,
     )  # fmt: skip
 
 

@@ -46,6 +46,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     host: Mapping[Path, Any]
     packages: Mapping[str, str]
     env: Mapping[str, str]
+    env_whole: bool
     told: dict[Path, Any]
 
     def since(self, release: str) -> bool:
@@ -83,6 +84,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         asked = self.env.get("VLLM_USE_V1")
         if self.since("0.11.1"):
             return True
+        if asked is None and not self.env_whole and self.since("0.6.4"):
+            return None
         if not self.since("0.8.0"):
             return asked == "1" and self.since("0.6.4")
         if asked == "0":
@@ -152,5 +155,6 @@ def case(given: Given | None, context: Context) -> Case:
         host=context.host,
         packages=context.packages,
         env={**context.env, **variables},
+        env_whole=context.env_whole,
         told={},
     )

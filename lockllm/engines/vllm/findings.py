@@ -55,10 +55,17 @@ def _forced(found: Collect, held: Mapping[Path, Any], env: Mapping[str, str], ve
     """V1 of 0.8.0 to 0.11.0 chunks prompts whatever the command says."""
     asked = held.get(("serve", "enable_chunked_prefill"))
     if asked is False and at_least(version, "0.8.0") and below(version, "0.11.1") and env.get("VLLM_USE_V1") != "0":
-        surely = at_least(version, "0.11.0") or env.get("VLLM_USE_V1") == "1"
         detail = f"V1 of vLLM {version} chunks prefills whatever the command says"
-        status = CheckStatus.FAIL if surely else CheckStatus.UNKNOWN
+        status = CheckStatus.FAIL if chunks_anyway(held, env, version) else CheckStatus.UNKNOWN
         found.finding("check.settings_take_effect", status, detail, "enable_chunked_prefill", "leave it out")
+
+
+def chunks_anyway(held: Mapping[Path, Any], env: Mapping[str, str], version: str | None) -> bool:
+    """Whether `--no-enable-chunked-prefill` is given and surely not in force."""
+    if held.get(("serve", "enable_chunked_prefill")) is not False or env.get("VLLM_USE_V1") == "0":
+        return False
+    first = "0.8.0" if env.get("VLLM_USE_V1") == "1" else "0.11.0"
+    return at_least(version, first) and below(version, "0.11.1")
 
 
 def _invariant(

@@ -57,6 +57,8 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
             found.readings[reading.fact.path] = reading
     held = {path: reading.value for path, reading in found.readings.items()}
     findings.tell(found, held, env, version, {})
+    if live and findings.chunks_anyway(held, env, version):
+        found.forget(("serve", "enable_chunked_prefill"))
     for name in sorted(set(env) & variables.PATHS):
         found.path(f"env.{name}", env[name], f"variable {name}")
     return found.given()

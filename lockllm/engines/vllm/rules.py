@@ -98,7 +98,9 @@ def _generation_config(now: Case) -> Any:
 
 
 def _batch_invariant(now: Case) -> Any:
-    return False
+    if now.env_whole or not now.since("0.11.1"):
+        return False
+    return Unknown("the server has overwritten its environment", "start it with VLLM_SERVER_DEV_MODE=1")
 
 
 def _attention_backend(now: Case) -> Any:

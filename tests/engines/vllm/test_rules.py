@@ -190,6 +190,23 @@ def test_a_newer_release_that_is_only_a_post_or_build_of_a_read_one_is_read() ->
         assert effective("m", version=version, context=QWEN)["serve.dtype"] == "bfloat16"
 
 
+def test_a_switch_that_the_engine_overrules_is_not_in_force() -> None:
+    from tests.engines.vllm.material import facts, form
+
+    live = VLLM.given(form("m", "--no-enable-chunked-prefill"), {}, {}, "0.11.0", True)
+    assert facts(live.readings) == {}
+    assert effective("m", version="0.11.0", context=QWEN)["serve.enable_chunked_prefill"] is True
+
+
+def test_a_variable_that_cannot_be_seen_is_not_taken_for_unset() -> None:
+    from tests.engines.vllm.material import facts
+
+    told = facts(VLLM.effective(given("m"), Context(version="0.32.0", env_whole=False)))
+    assert told["serve.batch_invariant"] is None
+    old = facts(VLLM.effective(given("m", version="0.10.2"), Context(version="0.10.2", env_whole=False)))
+    assert (old["serve.enable_prefix_caching"], old["serve.batch_invariant"]) == (None, False)
+
+
 INVARIANT: list[tuple[str, list[str], dict[str, Any], str]] = [
     ("0.11.0", [], {}, "fail"),
     ("0.32.0", [], {}, "pass"),
