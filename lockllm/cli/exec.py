@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from lockllm.cli import _files, _observing, _options, _refusal
-from lockllm.errors import UsageError
+from lockllm.cli import _files, _observing, _options, _refusal, tell
+from lockllm.errors import LockllmError
+from lockllm.judge.report import Report
 from lockllm.judge.verify import verify
 from lockllm.launch.become import become, program
 from lockllm.output import render_report
+from lockllm.output.escape import readable
 
 
 @click.command(
@@ -43,24 +46,35 @@ def command(
     CMD's. A difference or an unknown refuses the start (exit 1 or 3) before a byte of the model is loaded.
     """
     path = program(argv[0], os.environ)
-    if path is None:
-        raise UsageError(
-            f"there is no program {argv[0]!r}", where="the command after --", mend="name it by its whole path"
-        )
     gate = "warn" if warn_only and _options.gate(os.environ) == "enforce" else _options.gate(os.environ)
+    try:
+        report = _judge(lock_file, argv, sources, skip, allow_unknown, gate)
+    except LockllmError as error:
+        if gate == "enforce":
+            raise
+        tell(error)
+        click.echo("lockllm: the gate is off: started all the same", err=True)
+        become(path, argv)
+    text = render_report(report, "text", **_options.text_options(color, full, quiet, verbose, err=True))
+    if report.exit_code:
+        verb = "does not match" if report.status == "mismatch" else "cannot be seen to match"
+        refusal = f"lockllm: refused to start: {readable(argv[0])} {verb} {readable(lock_file)}\n{text}"
+        click.echo(refusal, nl=False, err=True, color=True)
+        _refusal.termination_log(click.unstyle(refusal))
+        ctx.exit(report.exit_code)
+    click.echo(text, nl=False, err=True, color=True)
+    become(path, argv)
+
+
+def _judge(
+    lock_file: str, argv: tuple[str, ...], sources: Mapping[str, Any], skip: tuple[str, ...], allow_unknown: tuple[str, ...],
+    gate: str,
+) -> Report:  # fmt: skip
     lock = _files.read_lock(lock_file)
     held = [*lock.values, *lock.absent]
     seen, subject = _observing.observe([lock], "preflight", sources, command=argv, lock_file=lock_file, cache="off")
-    report = verify(
+    return verify(
         lock, seen, name=lock_file, gate=gate, subject=subject,
         skip=_options.globs("--skip", skip, held, must_hit=False),
         allow_unknown=_options.globs("--allow-unknown", allow_unknown, held, must_hit=False),
     )  # fmt: skip
-    text = render_report(report, "text", **_options.text_options(color, full, quiet, verbose, err=True))
-    if report.exit_code:
-        refusal = f"lockllm: refused to start: {argv[0]} does not match {lock_file}\n{text}"
-        click.echo(refusal, nl=False, err=True, color=True)
-        _refusal.termination_log(refusal)
-        ctx.exit(report.exit_code)
-    click.echo(text, nl=False, err=True, color=True)
-    become(path, argv)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockllm.facts.fact import Fact, Family, Group, Kind, Policy
+from lockllm.facts.fact import Fact, Family, Group, Kind
 from lockllm.facts.types import ANY, BOOL, COMMIT, COUNT, COUNTS, DTYPE, FILE, NUMBER, SHA256, TEXT, TEXT_SET
 
 CHECKPOINT = Group(name="checkpoint", about="the model's files and what they declare", guarded=True)
