@@ -102,7 +102,7 @@ def shards(index: Any, at: str, files: Mapping[str, Entry], findings: Findings) 
     mapped = index.get("weight_map") if isinstance(index, dict) else None
     if index is not None and not isinstance(mapped, dict):
         findings.wrong("config_readable", f"{at} holds no weight_map", at, _AGAIN)
-    wanted = {each for each in (mapped or {}).values() if isinstance(each, str)}
+    wanted = {each for each in mapped.values() if isinstance(each, str)} if isinstance(mapped, dict) else set()
     for shard in sorted(wanted):
         if shard.startswith("/") or "\\" in shard or ".." in shard.split("/"):
             findings.wrong(name, f"{at} names {shard[:80]!r}, which is no file of the checkpoint", at, _AGAIN)

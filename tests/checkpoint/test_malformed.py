@@ -242,3 +242,10 @@ def test_a_pipe_in_place_of_a_file_does_not_stop_anything(tiny: Path) -> None:
     failed = {check.name: check.detail for check in found.checks if check.status.value == "fail"}
     assert failed["check.regular_files"] == "'config.json' is a pipe"
     assert ("checkpoint", "files", "config.json") in {gap.path for gap in found.unobserved}
+
+
+@pytest.mark.parametrize("mapped", ["true", "7", "[1]", '"text"', "null"])
+def test_an_index_without_a_map_is_a_finding(tiny: Path, mapped: str) -> None:
+    (tiny / "model.safetensors.index.json").write_text(f'{{"weight_map": {mapped}}}')
+    failed = {check.name: check.detail for check in look(str(tiny)).checks if check.status.value == "fail"}
+    assert failed == {"check.config_readable": "model.safetensors.index.json holds no weight_map"}
