@@ -100,7 +100,8 @@ def _older(said: Reading) -> list[str]:
         row[3]
         for flag in refused
         for row in ROWS
-        if row[3] and (row[0].startswith(canonical(flag)) if flag.startswith("--") else {flag, flag[:2]} & set(row[4].split()))
+        if row[3]
+        and (row[0].startswith(canonical(flag)) if flag.startswith("--") else {flag, flag[:2]} & set(row[4].split()))
     }
     return sorted(last, key=order, reverse=True)
 

@@ -25,8 +25,9 @@ TOKENIZE = Probe(path="/tokenize", method="POST", body={"prompt": "Hello", "add_
 TOKENIZER_INFO = Probe(path="/tokenizer_info")
 RENDER = Probe(path="/v1/chat/completions/render", method="POST", body={"messages": _ASK})
 RESPONSES = Probe(path="/v1/responses", method="POST", body={"input": "Hello", "max_output_tokens": 1}, generates=True)
-PROBES = (VERSION, MODELS, METRICS, SERVER_INFO, TOKENIZE, TOKENIZER_INFO, RENDER, RESPONSES)
-"""Paths that only look or compute; `/v1/responses` generates a token and echoes the temperature in force."""
+CHAT = Probe(path="/v1/chat/completions", method="POST", body={"messages": _ASK, "max_tokens": 1}, generates=True)
+PROBES = (VERSION, MODELS, METRICS, SERVER_INFO, TOKENIZE, TOKENIZER_INFO, RENDER, RESPONSES, CHAT)
+"""Paths that only look or compute. Two generate a token: one echoes the temperature in force, one the fingerprint."""
 
 _DEV = "start the server with VLLM_SERVER_DEV_MODE=1, or name its log with --log"
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -74,6 +75,7 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterable[Reading |
         TOKENIZER_INFO.path: _template,
         RENDER.path: _rendered,
         RESPONSES.path: _echoed,
+        CHAT.path: _fingerprint,
     }
     told: set[Path] = set()
     for answer in answers:
@@ -118,10 +120,18 @@ def _served(answer: Answer) -> Iterator[Reading | Unobserved]:
         yield Unobserved(("serve", "max_model_len"), f"{answer.source} lists no model", "see what answers there")
         return
     root, length = base[0].get("root"), base[0].get("max_model_len")
-    if isinstance(root, str) and root and not root.startswith(("/", ".", "~")) and root.count("/") == 1:
+    if _is_repo(root):
         yield seen("checkpoint.repo", root, f"{answer.source}: root", By.ENDPOINT)
     if isinstance(length, int) and not isinstance(length, bool):
         yield seen("serve.max_model_len", length, f"{answer.source}: max_model_len", By.ENDPOINT)
+    for model in models:
+        if model.get("parent") and isinstance(model.get("id"), str) and _is_repo(model.get("root")):
+            yield seen(("adapters", model["id"], "repo"), model["root"], f"{answer.source}: root", By.ENDPOINT)
+
+
+def _is_repo(root: Any) -> bool:
+    """Whether a text has the shape `owner/name` and is no visible path."""
+    return isinstance(root, str) and root.count("/") == 1 and not root.startswith(("/", ".", "~"))
 
 
 def _models(body: Any) -> Iterator[Mapping[str, Any]]:
@@ -198,6 +208,12 @@ def _echoed(answer: Answer) -> Iterator[Reading]:
         value = body.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             yield seen(("sampling", name), value, f"{answer.source}: {name}", By.ENDPOINT)
+
+
+def _fingerprint(answer: Answer) -> Iterator[Reading]:
+    text = answer.json.get("system_fingerprint") if isinstance(answer.json, dict) else None
+    if isinstance(text, str):
+        yield from from_fingerprint(text, f"{answer.source}: system_fingerprint")
 
 
 def from_fingerprint(text: str, source: str) -> Iterator[Reading]:

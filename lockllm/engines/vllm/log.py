@@ -7,6 +7,7 @@ count by the first one (the target model's), all others by the last.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -88,6 +89,15 @@ def from_log(lines: Sequence[str]) -> Iterable[Reading]:
 
 
 def _line(text: str) -> _Line:
+    if text.startswith('{"'):  # --logging-config.formatter json, 0.32.0 and later
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
+            record = None
+        if isinstance(record, dict) and isinstance(record.get("message"), str):
+            return _Line(
+                f"({record.get('processName') or record.get('process_name') or ''} ", record["message"].rstrip()
+            )
     prefix = _PREFIX.match(text)
     who = prefix.group(0) if prefix else ""
     rest = text[prefix.end() :] if prefix else text

@@ -109,6 +109,17 @@ def test_a_newer_release_with_other_labels_still_shows_what_it_says() -> None:
     assert (found["serve.enable_prefix_caching"], found["serve.kv_cache_dtype"]) == (False, "fp8_e4m3")
 
 
+def test_adapters_are_listed_by_their_repositories() -> None:
+    data = [{"id": "base", "owned_by": "vllm", "root": "a/b", "parent": None, "max_model_len": 8},
+            {"id": "sql", "owned_by": "vllm", "root": "a/lora", "parent": "base"},
+            {"id": "own", "owned_by": "vllm", "root": "/loras/own", "parent": "base"}]  # fmt: skip
+    answer = Answer(probe=Probe(path="/v1/models"), status=200, headers={}, text="", json={"data": data})
+    found = facts(VLLM.from_http([answer], CONTEXT))
+    assert {key: value for key, value in found.items() if value is not None} == {
+        "checkpoint.repo": "a/b", "serve.max_model_len": 8, "adapters.sql.repo": "a/lora", "engine.name": "vllm",
+    }  # fmt: skip
+
+
 def test_the_full_fingerprint_names_parallel_sizes() -> None:
     assert facts(from_fingerprint("vllm-0.32.0-tp2-dp4-ep-c5abc010", "chat")) == {
         "serve.tensor_parallel_size": 2, "serve.data_parallel_size": 4,
@@ -120,5 +131,5 @@ def test_every_probe_is_harmless() -> None:
     assert {probe.path for probe in VLLM.probes if probe.method == "POST" and not probe.generates} == {
         "/tokenize", "/v1/chat/completions/render",
     }  # fmt: skip
-    assert [probe.path for probe in VLLM.probes if probe.generates] == ["/v1/responses"]
+    assert [probe.path for probe in VLLM.probes if probe.generates] == ["/v1/responses", "/v1/chat/completions"]
     assert given("m").port is None

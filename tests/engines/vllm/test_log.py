@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,17 @@ def test_half_a_log_states_less_and_nothing_wrong(log: Path) -> None:
     lines_after = {"serve.enable_prefix_caching", "serve.async_scheduling", "serve.max_num_batched_tokens"}
     wrong = {key for key in found if key in wanted and not same(wanted[key], found[key])}
     assert wrong <= lines_after
+
+
+def test_a_log_of_json_records_says_the_same() -> None:
+    log = DATA / "logs" / "vllm-0.32.0-1.log"
+    told = re.compile(r"(?:\((?P<who>\S+) pid=\d+\) )?(?:INFO|WARNING) \S+ \S+ \[\S+\] (?P<text>.*)")
+    records = []
+    for line in log.read_text().splitlines():
+        found = told.match(line)
+        who, text = (found["who"] or "", found["text"]) if found else ("", line)
+        records.append(json.dumps({"levelname": "INFO", "processName": who, "message": text}))
+    check(log, records)
 
 
 @pytest.mark.parametrize("lines", [[], [""], ["x" * 1_000_000], ["non-default args: {" * 3], ["args: Namespace(" + "(" * 100_000 + ")"],
