@@ -37,13 +37,13 @@ def sides(given: tuple[str, ...], cwd: str) -> tuple[Side, Side]:
 
 
 def with_templates(diff: Diff, before: Side, after: Side) -> Diff:
-    """The diff with both template texts, where the digest cache of texts or a local checkpoint has them."""
+    """The diff with both template texts, where they were kept or the Hub's cache has them."""
     from lockllm.cli import _texts
 
     one, other = before.lock.get("chat_template.sha256"), after.lock.get("chat_template.sha256")
     if not isinstance(one, str) or not isinstance(other, str) or one == other:
         return diff
-    return msgspec.structs.replace(diff, template_before=_texts.find(one), template_after=_texts.find(other))
+    return msgspec.structs.replace(diff, template_before=_texts.of(before.lock), template_after=_texts.of(after.lock))
 
 
 def _side(text: str, cwd: str, shown: str = "") -> Side:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from lockllm.cli import _texts
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Check, Reading, Unobserved
 
@@ -45,6 +46,9 @@ def checkpoint(
         looked.read, looked.names, readings.Setup(engine=engine, version=version), gguf=looked.gguf or None,
         gguf_tokens=dict(looked.special_tokens) or None, tokenizer_json=tokenizer if os.path.isfile(tokenizer) else None,
     )  # fmt: skip
+    winner = prompt.resolution.winner
+    if winner is not None and winner.text is not None:
+        _texts.keep(winner.text)
     return Seen(
         subject=path, readings=(*looked.readings, *prompt.readings), checks=(*looked.checks, *prompt.checks),
         unobserved=(*looked.unobserved, *prompt.unobserved), warnings=looked.warnings,

@@ -174,11 +174,11 @@ def write(outcome: Outcome) -> None:
 def change(outcome: Outcome) -> Diff:
     """What the new lock changes."""
     moved = diff(outcome.old or Lock(), outcome.filled.lock, names=(outcome.target.path, "as resolved now"))
-    before = (outcome.old or Lock()).get("chat_template.sha256")
-    after = outcome.filled.lock.get("chat_template.sha256")
+    old, new = outcome.old or Lock(), outcome.filled.lock
+    before, after = old.get("chat_template.sha256"), new.get("chat_template.sha256")
     if before == after or not isinstance(before, str) or not isinstance(after, str):
         return moved
-    return msgspec.structs.replace(moved, template_before=_texts.find(before), template_after=_texts.find(after))
+    return msgspec.structs.replace(moved, template_before=_texts.of(old), template_after=_texts.of(new))
 
 
 def change_text(outcome: Outcome, format_: str, options: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lockllm.cli import _options
+from lockllm.cli import _options, _texts
 from lockllm.documents.lock import Lock
 from lockllm.facts.observation import Observation
 
@@ -71,6 +71,7 @@ def request(
         environ=dict(os.environ),
         cwd=os.getcwd(),
         progress=progress,
+        keep_template=_texts.keep,
     )
     for lock in locks:
         asked = asked.of_lock(lock)

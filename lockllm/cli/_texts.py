@@ -7,6 +7,7 @@ import hashlib
 import os
 
 from lockllm.cli import _files
+from lockllm.documents.lock import Lock
 
 _LONGEST = 2**20
 
@@ -41,3 +42,33 @@ def find(sha256: str) -> str | None:
     except OSError:
         return None
     return data.decode("utf-8", "replace") if hashlib.sha256(data).hexdigest() == sha256 else None
+
+
+def of(lock: Lock) -> str | None:
+    """The text of a lock's template: as it was kept, else as the Hub's cache on this machine holds it at that commit."""
+    sha256 = lock.get("chat_template.sha256")
+    if not isinstance(sha256, str):
+        return None
+    return find(sha256) or _cached(lock, sha256)
+
+
+def _cached(lock: Lock, sha256: str) -> str | None:
+    repo, commit = lock.get("checkpoint.repo"), lock.get("checkpoint.commit")
+    if not isinstance(repo, str) or not isinstance(commit, str):
+        return None
+    from lockllm.checkpoint import hub, look
+    from lockllm.errors import LockllmError
+    from lockllm.prompt import resolve
+
+    place = hub.repo_folder(hub.cache_root(os.environ, os.path.expanduser("~")), repo)
+    engine = lock.get("engine.name")
+    try:
+        held = look(place, engine=engine, include=lock.include, exclude=lock.exclude, hashing="none", revision=commit)
+    except (LockllmError, OSError):
+        return None
+    templates = {key: text for key, text in held.gguf.items() if isinstance(text, str)}
+    found = resolve.resolve(held.read, held.names, engine, gguf=templates or None)
+    text = next((each.text for each in found.candidates if each.text is not None and each.sha256 == sha256), None)
+    if text is not None:
+        keep(text)
+    return text
