@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from lockllm.engines._log import clean, fields, value
-from lockllm.engines._releases import at_least
+from lockllm.engines.vllm.dump import dumped
 from lockllm.engines.vllm.log_patterns import ATTENTION, ATTENTION_NAMES, BANNER, FIRST, LAST, SAID
 from lockllm.facts.observation import By, Reading
 from lockllm.facts.registry import seen
@@ -31,20 +31,6 @@ _EARLY = re.compile(r"Overwriting default (?P<r>chat|completion) sampling param 
 _OVERRIDDEN_BARE = "Default sampling parameters have been overridden by the model's Hugging Face generation config"
 _SAMPLED = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 
-DUMPED = {
-    "dtype": "serve.dtype",
-    "max_seq_len": "serve.max_model_len",
-    "tensor_parallel_size": "serve.tensor_parallel_size",
-    "pipeline_parallel_size": "serve.pipeline_parallel_size",
-    "data_parallel_size": "serve.data_parallel_size",
-    "enforce_eager": "serve.enforce_eager",
-    "disable_custom_all_reduce": "serve.disable_custom_all_reduce",
-    "enable_chunked_prefill": "serve.enable_chunked_prefill",
-    "chunked_prefill_enabled": "serve.enable_chunked_prefill",
-    "seed": "serve.seed",
-    "trust_remote_code": "serve.trust_remote_code",
-}
-"""Fields of the engine's dump that are in force as printed."""
 DUMP_WINS = frozenset(
     {
         "serve.enable_chunked_prefill",
@@ -135,7 +121,11 @@ def _engine(said: Sequence[_Line], tell: Any) -> None:
             tell("engine.name", "vllm", "Initializing an LLM engine")
             tell("engine.version", init.group("v").partition("+")[0], "Initializing an LLM engine")
             tell("engine.generation", init.group("gen"), "Initializing an LLM engine")
-            _dump(fields(init.group("c")), init.group("v"), tell)
+            held = fields(init.group("c"))
+            for key, raw in dumped(held, init.group("v")):
+                tell(key, raw, "Initializing an LLM engine")
+            path = value(held.get("model"))
+            tell("checkpoint.path", path if isinstance(path, str) else None, "Initializing an LLM engine")
 
 
 def _asked(asked: dict[str, str], tell: Any, told_apart: bool) -> None:
@@ -148,47 +138,6 @@ def _asked(asked: dict[str, str], tell: Any, told_apart: bool) -> None:
         tell("serve.generation_config", source, "non-default args")
     if value(asked.get("chat_template")):
         tell("chat_template.source", "flag", "non-default args")
-
-
-def _dump(dump: dict[str, str], version: str, tell: Any) -> None:
-    source = "Initializing an LLM engine"
-    for name, key in DUMPED.items():
-        if name in dump:
-            tell(key, value(dump[name].removeprefix("torch.")), source)
-    load = dump.get("load_format", "").removeprefix("LoadFormat.").strip("'\"").lower()
-    if load:
-        tell("serve.load_format", load, source)
-    if "quantization" in dump:
-        tell("serve.quantization", value(dump["quantization"]) or "none", source)
-    if "enable_prefix_caching" in dump:
-        told = value(dump["enable_prefix_caching"])
-        if isinstance(told, bool) or not at_least(version, "0.8.0"):
-            tell("serve.enable_prefix_caching", bool(told), source)
-    elif at_least("0.6.3", version):
-        tell("serve.enable_prefix_caching", False, source)
-    if "chunked_prefill_enabled" not in dump and "enable_chunked_prefill" not in dump and at_least("0.6.3", version):
-        tell("serve.enable_chunked_prefill", False, source)
-    kept = value(dump.get("kv_cache_dtype"))
-    resolved = dump.get("dtype", "").removeprefix("torch.") if kept == "auto" else kept
-    if isinstance(resolved, str) and resolved:
-        tell("serve.kv_cache_dtype", resolved, source)
-    path = value(dump.get("model"))
-    if isinstance(path, str):
-        tell("checkpoint.path", path, source)
-    _compilation(dump.get("compilation_config", ""), tell)
-
-
-def _compilation(text: str, tell: Any) -> None:
-    source = "Initializing an LLM engine: compilation_config"
-    level = re.search(r'"level": ?(\d)', text[:5000])
-    if level:
-        tell("serve.compilation_level", int(level.group(1)), source)
-    mode = re.search(r"<CompilationMode\.([A-Z_]+): ", text[:50_000])
-    if mode:
-        tell("serve.compilation_mode", mode.group(1), source)
-    graphs = re.search(r"'cudagraph_mode': <CUDAGraphMode\.([A-Z_]+): ", text[:50_000])
-    if graphs:
-        tell("serve.cudagraph_mode", graphs.group(1), source)
 
 
 def _patterns(text: str, tell: Any) -> None:

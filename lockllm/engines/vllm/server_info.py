@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lockllm.engines import Answer
+from lockllm.engines._log import fields
+from lockllm.engines.vllm.dump import dumped
 from lockllm.engines.vllm.spread import SAMPLING_KEYS
 from lockllm.engines.vllm.variables import number_truth
 from lockllm.facts.observation import By, Reading, Unobserved
@@ -36,9 +38,13 @@ _DEV = "name the start log with --log"
 
 
 def server_info(answer: Answer) -> Iterator[Reading | Unobserved]:
-    """Readings of the JSON form. The text form, one line of fields, is not asked for."""
+    """Readings of the JSON form, or of the one line of fields that releases before 0.11.1 answer with."""
     body = answer.json
     tree = body.get("vllm_config") if isinstance(body, dict) else None
+    if isinstance(tree, str):
+        for key, raw in dumped(fields(tree)):
+            yield seen(key, raw, f"{answer.source.partition('?')[0]}: vllm_config", By.ENDPOINT)
+        return
     if not isinstance(tree, dict):
         yield Unobserved(("serve",), f"{answer.source} holds no configuration tree", "use vLLM 0.11.0 or later")
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 from lockllm.engines.vllm import options, variables
 from lockllm.engines.vllm.command import GATHERED, RENAMED
-from lockllm.engines.vllm.log import DUMPED
+from lockllm.engines.vllm.dump import DUMPED
 from lockllm.engines.vllm.log_patterns import FIRST, LAST, SAID
 from lockllm.engines.vllm.server_info import LEAVES
 from lockllm.facts.fact import Fact

@@ -133,3 +133,17 @@ def test_every_probe_is_harmless() -> None:
     }  # fmt: skip
     assert [probe.path for probe in VLLM.probes if probe.generates] == ["/v1/responses", "/v1/chat/completions"]
     assert given("m").port is None
+
+
+def test_the_old_text_form_is_read_as_the_log_is() -> None:
+    text = "model='/m', dtype=torch.bfloat16, max_seq_len=2048, quantization=None, enforce_eager=True, kv_cache_dtype=auto, "
+    text += (
+        "seed=None, enable_prefix_caching=True, chunked_prefill_enabled=True, tensor_parallel_size=2, load_format=auto"
+    )
+    body = {"vllm_config": text}
+    answer = Answer(probe=Probe(path="/server_info?config_format=json"), status=200, headers={}, text="", json=body)
+    found = facts(VLLM.from_http([answer], Context(version="0.10.2")))
+    assert {
+        "serve.dtype": "bfloat16", "serve.kv_cache_dtype": "bfloat16", "serve.max_model_len": 2048, "serve.seed": "absent",
+        "serve.enforce_eager": True, "serve.tensor_parallel_size": 2, "serve.quantization": "none",
+    }.items() <= found.items()  # fmt: skip
