@@ -140,3 +140,14 @@ ARGS = Family(
     ),
     closed=True, closed_by=("serve",), depth=0,
 )  # fmt: skip
+PER_NODE = tuple(
+    Fact(
+        ("serve", "args", name), ANY, Kind.IDENTITY, "this node takes another place in the server", "give each node its own",
+        "An option that differs between the nodes of one server: observed, never locked.", lockable=False, settable=False,
+    )
+    for name in (
+        "node_rank", "headless", "rank", "dp_rank", "data_parallel_rank", "data_parallel_start_rank", "data_parallel_size_local",
+        "device_ids", "numa_bind_nodes", "numa_bind_cpus", "numa_node", "base_gpu_id", "gpu_id_step", "disaggregation_ib_device",
+        "mooncake_ib_device",
+    )
+)  # fmt: skip

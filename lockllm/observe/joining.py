@@ -14,7 +14,7 @@ from lockllm.engines import Context, Engine, Given
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
 from lockllm.facts.registry import GROUPS, same, seen
-from lockllm.observe import cuda, gpu, gpu_facts, packages, ranks
+from lockllm.observe import cuda, gpu, gpu_facts, packages, ranks, workers
 from lockllm.observe.asking import Said
 from lockllm.observe.cuda import DriverLibrary
 from lockllm.observe.gpu import Machine, Trouble
@@ -146,6 +146,7 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
         pile.unobserved.append(
             Unobserved(("env",), reason, "run lockllm as root, or before the server, with lockllm exec")
         )
+    pile.add(workers.readings(serving.found))
     held = {reading.fact.path for reading in plan.given.env}
     for name in sorted(request.env):
         if ("env", name) not in held and whole:

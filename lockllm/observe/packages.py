@@ -86,7 +86,7 @@ def _engine(environment: Environment, engine: Engine, deep: bool) -> list[Readin
     one = environment.of_any(engine.distributions)
     translated = hasattr(engine, "version_of")
     if one is None:
-        gone = environment.whole and environment.search and not translated
+        gone = environment.whole and environment.search and engine.distributions and not translated
         source = f"no distribution of {engine.name} ({environment.source})"
         return [seen("engine.version", None, source, By.PACKAGE)] if gone else []
     one = _patched(environment, one, deep)

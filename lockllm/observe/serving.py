@@ -17,7 +17,7 @@ from lockllm.engines._launch import unwrap
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Unobserved
-from lockllm.observe import http, interpreter, packages, plan, proc, python, servers
+from lockllm.observe import http, interpreter, packages, plan, proc, python, servers, workers
 from lockllm.observe.plan import Plan
 from lockllm.observe.python import Environment
 from lockllm.observe.request import Request
@@ -98,6 +98,8 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
     if serving.found is not None and serving.found.process.hidden:
         return Unobserved(none, serving.found.process.hidden, "run lockllm as the user of the server, or as root")
     given = serving.plan.given if serving.plan else None
+    if given is not None and given.model is None:
+        given = next((each for each in workers.given(serving.found) if each.model is not None), given)
     mapped = _mapped(serving)
     if given is not None and given.model is not None:
         place = model(given.model, serving, request)
