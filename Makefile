@@ -6,7 +6,7 @@ INSTALL := -m pip install -qq --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-vllm readme lint types contracts schemas check-schemas bench clean
+.PHONY: help install demo test test-vllm test-hub readme lint types contracts schemas check-schemas bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 15
@@ -23,6 +23,19 @@ install: .venv/stamp  ## lockllm and all that checks it, in .venv
 	rm -rf .venv-transformers
 	$(PYTHON) -m venv .venv-transformers
 	.venv-transformers/bin/python $(INSTALL) -r $<
+	@touch $@
+
+# Client 2.x is in .venv; these are the older ones.
+.venv-hub-%/stamp: tests/hub/client-%.txt pyproject.toml
+	rm -rf .venv-hub-$*
+	$(PYTHON) -m venv .venv-hub-$*
+	.venv-hub-$*/bin/python $(INSTALL) -e . -r $<
+	@touch $@
+
+.venv-olah/stamp: tests/hub/olah.txt
+	rm -rf .venv-olah
+	$(PYTHON) -m venv .venv-olah
+	.venv-olah/bin/python $(INSTALL) -r $<
 	@touch $@
 
 # torchvision, torchaudio and torchcodec come as CUDA builds that do not import beside a CPU torch; text needs none of them.
@@ -55,6 +68,11 @@ test-vllm: .venv/stamp  ## the tests against vLLM on the CPU: 3 GB, a few minute
 		$(MAKE) --no-print-directory .venv-vllm/stamp && $(PYTEST) -m vllm; \
 	fi
 
+test-hub: .venv/stamp .venv-hub-0/stamp .venv-hub-1/stamp .venv-olah/stamp  ## the Hub's older clients, and another server of its interface
+	for each in 0 1; do .venv-hub-$$each/bin/python -m pytest -n 4 -p no:cacheprovider \
+		tests/hub/test_refusals.py tests/hub/test_listing.py || exit 1; done
+	$(PYTEST) tests/hub/test_olah.py
+
 lint: .venv/stamp  ## ruff
 	$(BIN)/ruff check .
 
@@ -83,4 +101,4 @@ bench: .venv/stamp  ## lockllm beside its peers, as ratios
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove every environment and cache
-	rm -rf .venv .venv-transformers .venv-vllm .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-transformers .venv-vllm .venv-hub-0 .venv-hub-1 .venv-olah .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
