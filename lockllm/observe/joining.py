@@ -147,6 +147,7 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
             Unobserved(("env",), reason, "run lockllm as root, or before the server, with lockllm exec")
         )
     pile.add(workers.readings(serving.found))
+    pile.add(workers.stored(serving.found))
     held = {reading.fact.path for reading in plan.given.env}
     for name in sorted(request.env):
         if ("env", name) not in held and whole:

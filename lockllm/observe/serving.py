@@ -99,7 +99,7 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
         return Unobserved(none, serving.found.process.hidden, "run lockllm as the user of the server, or as root")
     given = serving.plan.given if serving.plan else None
     if given is not None and given.model is None:
-        given = next((each for each in workers.given(serving.found) if each.model is not None), given)
+        given = next((each for _, each in workers.given(serving.found) if each.model is not None), given)
     mapped = _mapped(serving)
     if given is not None and given.model is not None:
         place = model(given.model, serving, request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -116,6 +117,8 @@ def _info(info: Mapping[str, Any], source: str, context: Context) -> Told:
     version = info.get("version")
     if isinstance(version, str) and not version.startswith("0.0.0"):
         yield seen("engine.version", version, source, By.ENDPOINT)
+        if built := re.search(r"\+(?:[\w.]*\.)?g([0-9a-f]{7,40})", version):
+            yield seen("engine.build", built.group(1), f"{source}: version", By.ENDPOINT)
     elif isinstance(version, str):
         yield Unobserved(("engine", "version"), "a build without version information", "look at its metadata")
     for name, key in {**PLAIN, **_DRAFTED}.items():
