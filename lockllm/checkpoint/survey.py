@@ -31,6 +31,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     unobserved: tuple[Unobserved, ...] = ()
     complete: frozenset[Path] = frozenset()
     files: tuple[SeenFile, ...] = ()
+    unread: tuple[str, ...] = ()  # what reaches inference, and is no file that can be read
     excluded: Mapping[str, str] = {}  # logical path -> why it does not reach inference
     content_sha256: str | None = None
     format: str = ""
@@ -42,8 +43,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Logical paths of all files that are there, kept or excluded."""
-        return tuple(sorted({*(file.path for file in self.files), *self.excluded, *self.texts}))
+        """Logical paths of all that is there, kept or excluded, readable or not."""
+        return tuple(sorted({*(file.path for file in self.files), *self.unread, *self.excluded, *self.texts}))
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a small file that was read, or None."""
@@ -118,7 +119,8 @@ def survey(
             complete |= {("checkpoint", "files"), ("checkpoint", "blake3")}
     return Look(
         layout=found.layout, readings=tuple(readings), checks=findings.checks(), unobserved=tuple(unobserved),
-        complete=frozenset(complete), files=tuple(held), excluded=selection.excluded, texts=documents.texts,
+        complete=frozenset(complete), files=tuple(held), excluded=selection.excluded,
+        unread=tuple(sorted(selection.kept.keys() - {file.path for file in held})), texts=documents.texts,
         content_sha256=whole.value if whole else None, format=selection.format, gguf=_gguf(said.weights),
         special_tokens=said.weights.special, dtypes=said.weights.dtypes,
         warnings=(f"no digest is kept: {why_not_kept}",) if why_not_kept else (),

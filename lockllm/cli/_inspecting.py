@@ -35,7 +35,7 @@ def checkpoint(
     from lockllm.cli._progress import hashing
     from lockllm.prompt import readings
 
-    _known(engine)
+    known(engine)
     with hashing(enabled=not quick) as progress:
         looked = look(
             path, engine=engine, engine_version=version, include=include, exclude=exclude, progress=progress,
@@ -71,7 +71,7 @@ def log(path: str, engine: str | None, version: str | None) -> Seen:
     """A start log, as its engine reads it."""
     from lockllm import engines
 
-    _known(engine)
+    known(engine)
     if engine is None:
         raise UsageError(
             "--log needs --engine", where="the command line", mend=f"one of {', '.join(engines.available())}"
@@ -91,7 +91,8 @@ def told(warning: str) -> str:
     return f"lockllm: warning: {readable(warning)}"
 
 
-def _known(engine: str | None) -> None:
+def known(engine: str | None) -> None:
+    """Raises UsageError for a name that is no engine's."""
     if engine is None:
         return
     from lockllm import engines

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from lockllm.prompt.command import Given, Material
 
 
 @click.command(short_help="Render a chat template as the engine would.")
@@ -23,19 +27,41 @@ import click
 @click.option(
     "--now", "now", metavar="ISO", help="The time that the template is told, e.g. 2026-03-05T14:30:07. Default: now."
 )
+@click.option("--engine", metavar="NAME", help="The engine: its rules choose among several templates.")
+@click.option("--engine-version", "version", metavar="V", help="Its release, where the rules moved.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
-    path: str | None, template: str | None, request: str | None, tokens: str | None, now: str | None, form: str
-) -> None:
+    path: str | None, template: str | None, request: str | None, tokens: str | None, now: str | None,
+    engine: str | None, version: str | None, form: str,
+) -> None:  # fmt: skip
     """Render a chat template as the engine would.
 
-    PATH is a checkpoint folder. The text is that of servers which render with transformers (transformers serve, vLLM,
-    SGLang). TGI, llama.cpp and Ollama have renderers of their own: ask the server.
+    PATH is a checkpoint: a directory, a snapshot or repository of the Hub's cache, or a .gguf file; its special tokens are
+    taken too. The text is that of servers which render with transformers (transformers serve, vLLM, SGLang). TGI, llama.cpp
+    and Ollama have renderers of their own: ask the server.
     """
-    from lockllm.prompt.command import compose, shown
+    from lockllm.cli import _inspecting
+    from lockllm.prompt.command import Given, caveat, compose, shown
 
-    found, rendered = compose(path, template, request, tokens, now)
+    _inspecting.known(engine)
+    given = Given(template=template, request=request, tokens=tokens, now=now, engine=engine, version=version)
+    found, rendered = compose(_material(path, given) if path is not None else None, given)
+    if told := caveat(engine):
+        click.echo(f"lockllm: warning: {told}", err=True)
     if form == "json":
         click.echo(json.dumps({"text": rendered.text, "sha256": rendered.sha256, "source": found.source}))
         return
     click.echo(shown(rendered.text, sys.stdout.isatty()).encode(), nl=False)
+
+
+def _material(path: str, given: Given) -> Material:
+    """What the files at a path hold of the prompt. Only headers of weights are read."""
+    from lockllm.checkpoint import look
+    from lockllm.prompt.command import Material
+
+    held = look(path, engine=given.engine, engine_version=given.version, hashing="none")
+    templates = {key: text for key, text in held.gguf.items() if isinstance(text, str)}
+    return Material(
+        path=path, read=held.read, names=held.names, gguf=templates if held.gguf else None,
+        gguf_tokens=held.special_tokens,
+    )  # fmt: skip

@@ -4,38 +4,74 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
-import stat
 import sys
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from lockllm.errors import UsageError
-from lockllm.prompt.probes import PROBES
-from lockllm.prompt.render import Rendered, render
-from lockllm.prompt.resolve import Resolution, resolve
-from lockllm.prompt.templates import CONFIG, FOLDER, Candidate, document
+from lockllm.prompt.probes import PROBES, as_served
+from lockllm.prompt.readings import OWN_RENDERER, format_of
+from lockllm.prompt.render import Analysis, Rendered, render, study
+from lockllm.prompt.resolve import resolve
+from lockllm.prompt.rules import NEWEST, Rules, rules
+from lockllm.prompt.templates import CONFIG, Candidate, Read, document
 from lockllm.prompt.tokens import special_tokens
 
 _MOST = 64 * 2**20
 
 
-def compose(
-    path: str | None, template_file: str | None, request_file: str | None, tokens_file: str | None, now: str | None
-) -> tuple[Candidate, Rendered]:
+class Material(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checkpoint holds of its prompt: files by name, or the template keys and special tokens of a GGUF."""
+
+    path: str
+    read: Read
+    names: Sequence[str]
+    gguf: Mapping[str, str] | None = None
+    gguf_tokens: Mapping[str, str] = {}
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of the command."""
+
+    template: str | None = None
+    request: str | None = None
+    tokens: str | None = None
+    now: str | None = None
+    engine: str | None = None
+    version: str | None = None
+
+
+def compose(held: Material | None, given: Given) -> tuple[Candidate, Rendered]:
     """The template that was meant, and the text it renders. Raises UsageError for anything that is amiss."""
-    if path is None and template_file is None:
-        raise UsageError("no template is named", mend="name a checkpoint folder, or give --template FILE")
-    at = moment(now)
-    body = request(request_file)
-    resolution, visible = checkpoint(path) if path is not None else (Resolution(), {})
-    if template_file is not None:
-        chosen = template(template_file)
+    if held is None and given.template is None:
+        raise UsageError("no template is named", mend="name a checkpoint, or give --template FILE")
+    at = moment(given.now)
+    body = request(given.request)
+    visible: Mapping[str, Any] = {}
+    if held is not None:
+        visible = held.gguf_tokens or special_tokens(
+            document(held.read, CONFIG) or {}, document(held.read, "special_tokens_map.json")
+        )
+    if given.template is not None:
+        chosen = template(given.template)
     else:
-        chosen = winner(resolution, body.get("tools") is not None, path or "")
-    if tokens_file is not None:
-        visible = tokens(tokens_file)
-    return chosen, render(chosen.text or "", body, visible, at, where=chosen.source)
+        assert held is not None
+        chosen = _winner(held, given, body.get("tools") is not None)
+    if given.tokens is not None:
+        visible = tokens(given.tokens)
+    applied = _rules(given)
+    body = _as_engine(chosen.text or "", body, visible, at, given.engine)
+    return chosen, render(chosen.text or "", body, visible, at, where=chosen.source, applied=applied)
+
+
+def caveat(engine: str | None) -> str:
+    """Why the text may not be that of the engine; empty where it is."""
+    if engine not in OWN_RENDERER:
+        return ""
+    reason, mend = OWN_RENDERER[engine]
+    return f"{reason}, so this text may differ from the server's: {mend}"
 
 
 def shown(text: str, terminal: bool) -> str:
@@ -85,39 +121,45 @@ def moment(text: str | None) -> dt.datetime:
         raise UsageError(f"--now must be a date and time in ISO 8601, found {text!r}", mend=mend) from error
 
 
-def checkpoint(path: str) -> tuple[Resolution, dict[str, Any]]:
-    """The templates of a folder as transformers chooses among them, and its special tokens."""
-    root = Path(path)
-    if not root.is_dir():
-        raise UsageError(
-            "there is no such checkpoint folder", where=path, mend="name a folder, or give --template FILE"
-        )
-
-    def read(name: str) -> bytes | None:
-        try:
-            return _regular(str(root / name))
-        except OSError:
-            return None
-
-    folder = root / FOLDER
-    names = [each.name for each in root.iterdir()]
-    if folder.is_dir():
-        names += [FOLDER + each.name for each in folder.iterdir()]
-    return resolve(read, names), special_tokens(document(read, CONFIG) or {}, document(read, "special_tokens_map.json"))
-
-
-def winner(resolution: Resolution, with_tools: bool, path: str) -> Candidate:
-    """The template that the request meets. Raises UsageError where the folder has none for it."""
+def _winner(held: Material, given: Given, with_tools: bool) -> Candidate:
+    """The template that the request meets. Raises UsageError where the checkpoint has none for it."""
+    resolution = resolve(held.read, held.names, given.engine, given.version, gguf=held.gguf, model=held.path)
     found = resolution.with_tools if with_tools else resolution.winner
     if found is not None and found.text is not None:
         return found
-    reason = "; ".join(each for each in (*resolution.problems, resolution.unknown) if each)
+    built_in = f"the engine takes a template of its own ({found.source})" if found is not None else ""
+    reason = "; ".join(each for each in (built_in, *resolution.problems, resolution.unknown) if each)
     reason = reason or "none of its files holds one"
     raise UsageError(
         f"the checkpoint has no chat template for this request: {reason}",
-        where=path,
+        where=held.path,
         mend="give one with --template FILE",
     )
+
+
+def _rules(given: Given) -> Rules | None:
+    if given.engine != "transformers" or given.version is None:
+        return None
+    applied = rules(given.version)
+    if applied is None:
+        what = f"what transformers {given.version} does to a conversation was not read (newest read: {NEWEST})"
+        raise UsageError(what, where="--engine-version", mend="name a release from 4.43 on, or leave the option out")
+    return applied
+
+
+def _as_engine(
+    text: str, body: dict[str, Any], visible: Mapping[str, Any], at: dt.datetime, engine: str | None
+) -> dict[str, Any]:
+    """The request as the engine hands it to the template. Raises UsageError where the engine would refuse it."""
+    if engine not in ("vllm", "sglang"):
+        return body
+    analysis = study(text, (), visible, at)[0]
+    form = format_of(analysis, engine) if isinstance(analysis, Analysis) else "string"
+    try:
+        return as_served(body, engine, form)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        what = f"{engine} cannot read the messages of this request: {error}"
+        raise UsageError(what, where="the request", mend="give the body of a chat completion") from error
 
 
 def _object(raw: bytes, where: str, what: str) -> dict[str, Any]:
@@ -147,13 +189,3 @@ def _read(path: str, what: str) -> bytes:
     if len(raw) > _MOST:
         raise UsageError(f"{what} is longer than {_MOST >> 20} MiB", where=path, mend="name a shorter file")
     return raw
-
-
-def _regular(path: str) -> bytes | None:
-    """The bytes of a plain file, at most so many: a checkpoint may hold pipes, devices and endless files."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        raw = file.read(_MOST + 1)
-    return raw if len(raw) <= _MOST else None

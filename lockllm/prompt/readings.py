@@ -18,7 +18,7 @@ from lockllm.prompt.rules import NEWEST, Rules, rules
 from lockllm.prompt.templates import CONFIG, Candidate, Read, document
 from lockllm.prompt.tokens import special_tokens
 
-_OWN_RENDERER = {
+OWN_RENDERER = {
     "tgi": ("TGI renders with minijinja", "compare POST /chat_tokenize of the running server"),
     "llama.cpp": ("llama.cpp renders with a Jinja of its own", "compare POST /apply-template of the running server"),
     "ollama": (
@@ -26,6 +26,7 @@ _OWN_RENDERER = {
         "compare prompt token counts of the running server",
     ),
 }
+"""Engines whose text Jinja does not reproduce -> why, and what to compare with."""
 _SERVED_CLOCKS = {"llama.cpp": ("date_string", "datetime"), "ollama": ("date_string", "datetime")}
 
 
@@ -121,8 +122,8 @@ def _studied(
     if given.served is not None:
         yield from live.readings(given.served, clock)
     ids = _Ids(tokenizer_json, brief=given.brief and given.served is not None and bool(given.served.answers))
-    if given.engine in _OWN_RENDERER:
-        yield Unobserved(("prompt_probes",), *_OWN_RENDERER[given.engine], due=Stage.LIVE)
+    if given.engine in OWN_RENDERER:
+        yield Unobserved(("prompt_probes",), *OWN_RENDERER[given.engine], due=Stage.LIVE)
     elif applied is None:
         reason = f"what transformers {library} does to a conversation was not read (newest read: {NEWEST})"
         yield Unobserved(("prompt_probes",), reason, "compare with the running server")
@@ -147,7 +148,7 @@ def _examined(
         requests = [_served(each, given, given.content_format or "string") for each in asked]
         return study(template, requests, tokens, probes.NOW, applied=applied)
     analysis = study(template, (), tokens, probes.NOW, applied=applied)[0]
-    served = "string" if isinstance(analysis, Refused) else _format_of(analysis, given.engine)
+    served = "string" if isinstance(analysis, Refused) else format_of(analysis, given.engine)
     return analysis, renderings(
         template, [_served(each, given, served) for each in asked], tokens, probes.NOW, applied=applied
     )
@@ -157,7 +158,7 @@ def _rendered_at(
     moment: dt.datetime, winner: Candidate, tokens: Mapping[str, Any], given: Setup, analysis: Analysis | Refused
 ) -> dict[str, str]:
     """The probes as they are rendered at another moment than the one that is locked."""
-    form = given.content_format or ("string" if isinstance(analysis, Refused) else _format_of(analysis, given.engine))
+    form = given.content_format or ("string" if isinstance(analysis, Refused) else format_of(analysis, given.engine))
     requests = [_served(each.request, given, form) for each in probes.PROBES.values()]
     library = given.version if given.engine == "transformers" else given.transformers
     return _named(renderings(winner.text or "", requests, tokens, moment, applied=rules(library)))
@@ -192,7 +193,8 @@ class _Ids:
         return [self._made[each] for each in texts]
 
 
-def _format_of(analysis: Analysis, engine: str | None) -> str:
+def format_of(analysis: Analysis, engine: str | None) -> str:
+    """How that engine hands content to the template: string or openai."""
     return analysis.sglang_format if engine == "sglang" else analysis.vllm_format
 
 
@@ -213,7 +215,7 @@ def _read_of(analysis: Analysis, given: Setup, source: str, by: By) -> Iterator[
     chance = ("chance",) if analysis.chance else ()
     yield seen("chat_template.context", (*clock, *chance, *analysis.arguments), f"syntax of {source}", by)
     if not given.content_format and given.engine in {"vllm", "sglang"}:
-        yield seen("chat_template.content_format", _format_of(analysis, given.engine), f"syntax of {source}", By.RULE)
+        yield seen("chat_template.content_format", format_of(analysis, given.engine), f"syntax of {source}", By.RULE)
 
 
 def _probed(texts: Sequence[Rendered | Refused], source: str, ids: _Ids, by: By) -> Iterator[Reading | Unobserved]:

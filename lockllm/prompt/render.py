@@ -53,10 +53,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
 def render(
     template: str, request: Mapping[str, Any], special_tokens: Mapping[str, Any], now: datetime, *,
-    where: str = "the template",
+    where: str = "the template", applied: Rules | None = None,
 ) -> Rendered:  # fmt: skip
-    """The text that transformers 5.24.0 would render. Raises UsageError where the template or its bounds refuse."""
-    found = renderings(template, [request], special_tokens, now)[0]
+    """The text that transformers 5.24.0 would render, or as `applied` says. Raises UsageError where template or bounds refuse."""
+    found = renderings(template, [request], special_tokens, now, applied=applied)[0]
     if isinstance(found, Rendered):
         return found
     if found.world:

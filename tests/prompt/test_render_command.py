@@ -92,10 +92,12 @@ def test_a_wrong_file_is_told_with_its_name(
 
 
 def test_what_is_missing_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "tokenizer_config.json").write_text("{}")
     template = ["--template", folder / "t.jinja"]
     for words, what in (
         ([], "no template is named"),
-        ([folder / "none"], "there is no such checkpoint folder"),
+        ([folder / "none"], f"no checkpoint at {folder / 'none'}: no such file or directory"),
+        (["--engine", "vlm", *template], "no engine 'vlm' is known"),
         ([folder], "the checkpoint has no chat template for this request: none of its files holds one"),
         (["--template", folder / "none"], "the template cannot be read: No such file or directory"),
         (["--template", folder], "the template cannot be read: Is a directory"),
@@ -118,3 +120,91 @@ def test_a_checkpoint_that_is_odd_is_no_obstacle(folder: Path, capsys: pytest.Ca
 def test_a_terminal_is_given_nothing_to_obey() -> None:
     assert shown("a\x1b[31m\n\t\u202eb\x9bé", terminal=True) == "a\\x1b[31m\n\t\\u202eb\\x9bé"
     assert shown("a\x1b[31m", terminal=False) == "a\x1b[31m"
+
+
+def test_a_gguf_gives_its_own_template_and_tokens(tiny_gguf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from lockllm.checkpoint import look
+
+    held = look(str(tiny_gguf), hashing="none")
+    assert render(tiny_gguf, "--format", "json") == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["source"] == "GGUF: tokenizer.chat_template"
+    assert "Name three primes." in plain["text"]
+    assert render(tiny_gguf, "--engine", "llama.cpp", "--format", "json") == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out) == plain
+    assert told.err.startswith("lockllm: warning: llama.cpp renders with a Jinja of its own")
+    template = tiny_gguf.with_name("t.jinja")
+    template.write_text("{{ bos_token }}{{ eos_token }}")
+    assert render(tiny_gguf, "--template", template) == 0
+    assert capsys.readouterr().out == held.special_tokens["bos_token"] + held.special_tokens["eos_token"]
+
+
+def test_a_snapshot_or_repository_of_the_hubs_cache_is_a_checkpoint(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = tmp_path / "hub" / "models--acme--tiny"
+    blobs, snapshot = repo / "blobs", repo / "snapshots" / ("a" * 40)
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    (repo / "refs").mkdir()
+    (repo / "refs" / "main").write_text("a" * 40)
+    for file in tiny.iterdir():
+        blob = blobs / hashlib.sha256(file.read_bytes()).hexdigest()
+        file.rename(blob)
+        (snapshot / file.name).symlink_to(f"../../blobs/{blob.name}")
+    texts = []
+    for path in (snapshot, repo):
+        assert render(path, "--engine", "vllm") == 0
+        texts.append(capsys.readouterr().out)
+    assert "Name three primes." in texts[0]
+    assert texts[0] == texts[1]
+
+
+def test_the_engine_and_its_version_choose_among_templates(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "tokenizer_config.json").write_text('{"chat_template": "C", "processor_class": "P"}')
+    (folder / "chat_template.jinja").write_text("J")
+    (folder / "processor_config.json").write_text('{"chat_template": "P"}')
+    for words, text in (
+        ((), "J"),
+        (("--engine", "tgi"), "C"),
+        (("--engine", "vllm"), "P"),
+        (("--engine", "transformers", "--engine-version", "5.0.0"), "P"),
+        (("--engine", "transformers", "--engine-version", "4.57.0"), "J"),
+    ):
+        assert render(folder, *words) == 0, words
+        assert capsys.readouterr().out == text, words
+    assert render(folder, "--engine", "vllm", "--engine-version", "0.99") == 2
+    assert "vllm 0.99 takes was not read" in capsys.readouterr().err
+    assert render(folder, "--engine", "transformers", "--engine-version", "9.0") == 2
+    assert "transformers 9.0" in capsys.readouterr().err
+
+
+def test_content_reaches_the_template_as_the_engine_hands_it_over(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    call = {"type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
+    messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    (folder / "r.json").write_text(json.dumps({"messages": messages}))
+    (folder / "t.jinja").write_text(
+        "{{ messages[0].content }}|{{ messages[1].tool_calls[0].function.arguments is mapping }}"
+    )
+    words = ("--template", folder / "t.jinja", "--request", folder / "r.json")
+    for engine, text in (("vllm", "a\nb|True"), ("sglang", "a b|True")):
+        assert render(*words, "--engine", engine) == 0
+        assert capsys.readouterr().out == text
+    assert render(*words) == 0
+    assert capsys.readouterr().out.endswith("|False")
+    (folder / "r.json").write_text('{"messages": [{"role": "assistant", "tool_calls": [5]}]}')
+    assert render(*words, "--engine", "vllm") == 2
+    assert "vllm cannot read the messages of this request" in capsys.readouterr().err
+
+
+def test_an_engine_that_would_take_a_template_of_its_own_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tekken.json").write_text("{}")
+    (tmp_path / "params.json").write_text("{}")
+    assert render(tmp_path, "--engine", "vllm") == 2
+    assert "the engine takes a template of its own (built-in: mistral-common)" in capsys.readouterr().err
