@@ -224,6 +224,15 @@ def _refused(found: Collect, form: Form, said: Reading, version: str | None) -> 
         for word in said.parsed.words
         if word.name in _JSON and isinstance(word.value, dict) and not _is_json(form, word)
     ]
+    problems += [
+        Problem(
+            flag=word.flag, reason=f"{word.value[:40]!r} is none of {', '.join(sorted(options.CHOICES[word.name]))}"
+        )
+        for word in said.parsed.words
+        if isinstance(word.value, str)
+        and not unresolved(word.value)
+        and word.value not in options.CHOICES.get(word.name, {word.value})
+    ]
     release = f"vLLM {version or said.release}" if said.sure else f"vLLM {options.OLDEST} to {options.NEWEST}"
     if problems:
         found.refuse(problems, said.sure is False or options.is_read(version), release)

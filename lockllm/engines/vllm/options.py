@@ -63,6 +63,14 @@ PER_NODE = frozenset(
 """Options that differ between the nodes of one server."""
 SECRET = frozenset({"api_key", "hf_token", "ssl_keyfile_password"})
 """Options whose values appear nowhere."""
+CHOICES = {
+    "dtype": frozenset({"auto", "half", "float16", "bfloat16", "float", "float32"}),
+    "scheduling_policy": frozenset({"fcfs", "priority"}),
+    "performance_mode": frozenset({"balanced", "interactivity", "throughput"}),
+    "runner": frozenset({"auto", "generate", "pooling", "draft"}),
+    "uvicorn_log_level": frozenset({"critical", "error", "warning", "info", "debug", "trace"}),
+}
+"""Options whose values are the same few in every release that has them."""
 PATHS = frozenset(
     {"hf_config_path", "mm_encoder_fp8_scale_path", "quantization_param_path", "qlora_adapter_name_or_path"}
 )

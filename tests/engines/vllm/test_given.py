@@ -110,6 +110,11 @@ def test_a_short_option_with_its_number_glued_on_is_refused() -> None:
     assert "check.flags_accepted" in failing(given("m", "-tp2").checks)
 
 
+def test_a_value_that_no_release_takes_is_refused() -> None:
+    assert "'fp16' is none of" in failing(given("m", "--dtype", "fp16").checks)["check.flags_accepted"]
+    assert failing(given("m", "--dtype", "$DTYPE").checks) == {}
+
+
 def test_033_takes_disable_for_enable() -> None:
     assert told("m", "--disable-prefix-caching", version="0.33.0") == {"serve.enable_prefix_caching": False}
     assert "check.flags_accepted" in failing(given("m", "--disable-prefix-caching", version="0.32.0").checks)
@@ -257,7 +262,8 @@ def test_no_option_of_any_release_is_lost(release: str) -> None:
     }
     for option in options.options(release).options:
         takes = option.take.value not in ("switch", "both", "boolean")
-        words = [samples.get(option.kind.value, "x=y" if option.name == "lora_modules" else "x")] if takes else []
+        text = min(options.CHOICES.get(option.name, {"x=y" if option.name == "lora_modules" else "x"}))
+        words = [samples.get(option.kind.value, text)] if takes else []
         if option.name not in NEW[release] or option.name in ("config", "model"):
             continue
         found = given("org/name", option.flags[0], *words, version=release)

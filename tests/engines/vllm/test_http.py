@@ -147,3 +147,22 @@ def test_the_old_text_form_is_read_as_the_log_is() -> None:
         "serve.dtype": "bfloat16", "serve.kv_cache_dtype": "bfloat16", "serve.max_model_len": 2048, "serve.seed": "absent",
         "serve.enforce_eager": True, "serve.tensor_parallel_size": 2, "serve.quantization": "none",
     }.items() <= found.items()  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", ["A-default-dev", "C-changed-dev"])
+def test_the_rules_tell_what_the_development_mode_shows(folder: str) -> None:
+    from tests.engines.vllm.material import DATA
+
+    process = json.loads((DATA / "captures" / folder / "_proc.json").read_text())[0]
+    launch = VLLM.recognise(process["cmdline"])
+    assert launch is not None
+    said = VLLM.given(launch, process["environ"], {}, "0.32.0", True)
+    checkpoint = {
+        ("checkpoint", "architecture"): "LlamaForCausalLM", ("checkpoint", "dtype"): "bfloat16",
+        ("checkpoint", "max_position_embeddings"): 2048, ("quantization", "method"): "none",
+    }  # fmt: skip
+    context = Context(version="0.32.0+cpu", checkpoint=checkpoint, packages={"transformers": "5.19.0"})
+    ruled = {**facts(VLLM.effective(said, context)), **facts(said.readings)}
+    shown = {key: value for key, value in read(folder).items() if key.startswith("serve.") and value is not None}
+    differ = {key: (ruled.get(key), value) for key, value in shown.items() if ruled.get(key) != value}
+    assert differ == {}
