@@ -159,8 +159,8 @@ class _Filler:
             self._keep_unseen()
         else:
             self.keep(_FILES)
-            held = self.old.unpinned.items() if self.old is not None else ()
-            self.unpinned |= {path: reason for path, reason in held if path[0] in _FILES and not self._holds(path)}
+            held = self.old.unpinned if self.old is not None else {}
+            self.unpinned |= {path: why for path, why in held.items() if path[0] in _FILES and not self._holds(path)}
         if spec.repo:
             self.put(registry.fact("checkpoint.repo"), spec.repo, self._spec_name)
         if spec.revision:
@@ -336,9 +336,8 @@ class _Filler:
         """Of the same commit, what an earlier look showed and this one could not."""
         if not self.sources.kept_commit or self.old is None or self._upgrade:
             return
-        for path in [*self.old.values, *self.old.absent]:
+        for path, fact in ((path, registry.find(path)) for path in [*self.old.values, *self.old.absent]):
             unseen = path[0] in _FILES and any(path[: len(gap)] == gap for gap in self._why)
-            fact = registry.find(path)
             if unseen and path not in self.values and path not in self.absent and not self._moved(fact):
                 self.put(fact, self.old.values.get(path, ABSENT), self.old.via.get(path, ""))
 
