@@ -10,7 +10,7 @@ import msgspec
 from lockllm import engines
 from lockllm.documents import toml
 from lockllm.documents.lock import Lock
-from lockllm.documents.spec import Spec, is_range
+from lockllm.documents.spec import Spec
 from lockllm.engines import Context, Given
 from lockllm.facts import keys, registry
 from lockllm.facts.check import CHECKS
@@ -18,6 +18,7 @@ from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.keys import Glob
 from lockllm.facts.observation import ABSENT, By, Observation, Raw, Reading, Unobserved
 from lockllm.judge.policy import inside
+from lockllm.resolve import twins
 from lockllm.resolve.agreement import Disagreement, disagreements
 
 SPEC = "llm.toml"
@@ -226,7 +227,7 @@ class _Filler:
             },
             env={path[1]: str(value) for path, value in self.spec.values.items() if path[0] == "env"},
         )
-        told = list(engine.effective(given, context))
+        told = [*engine.effective(given, context), *twins.of(engine, given, context)]
         self.take((each for each in told if isinstance(each, Reading)), (*_ASKED, "chat_template", "tokenizer"))
         for each in told:
             if isinstance(each, Unobserved) and not self._holds(each.path):
@@ -381,7 +382,7 @@ def via_of(reading: Reading) -> str:
         return "rule"
     if reading.by is By.DEFAULT:
         return "default"
-    if reading.by is By.FILE and "/" not in reading.source and len(reading.source) <= 80:
+    if reading.by in (By.FILE, By.PLAN) and "/" not in reading.source and len(reading.source) <= 80:
         return reading.source
     return "" if reading.by in (By.PACKAGE, By.FILE) else "observation"
 
@@ -394,7 +395,3 @@ def _best(readings: Iterable[Reading]) -> Mapping[Path, Reading]:
             best[reading.fact.path] = reading
     return best
 
-
-def ranged(spec: Spec) -> bool:
-    """Whether the engine's version is given as a range, or not at all."""
-    return spec.engine_version is None or is_range(spec.engine_version)
