@@ -205,13 +205,15 @@ def silent(pile: Pile, serving: Serving, said: Said | None) -> None:
 
 
 def not_running(pile: Pile, serving: Serving) -> None:
-    """Why nothing is known of the arguments where no server runs and no command is planned."""
-    if serving.live or serving.plan is not None:
+    """Why nothing is known of the arguments where no server runs, and no command of an engine is planned."""
+    if serving.live or (serving.plan is not None and serving.plan.given is not None):
         return
     reason, mend = (
         "no server runs here and no command is planned",
         "start the server, or give its command to lockllm exec",
     )
+    if serving.plan is not None:
+        reason, mend = "the command does not show the engine's own arguments", "verify again while the server runs"
     groups = ("serve", "sampling", "env", "libraries", "engine", "kernels", "draft", "adapters")
     for path in (*((group,) for group in groups), *(("tokenizer", name) for name in ("mode", "repo", "commit"))):
         pile.unobserved.append(Unobserved(path, reason, mend, due=Stage.LIVE))
