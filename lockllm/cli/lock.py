@@ -36,6 +36,7 @@ from lockllm.cli import _locking, _options
     help="This machine serves: lock its GPUs, or that it has none; `none` looks at no GPU.",
 )
 @click.option("--blake3", is_flag=True, help="Lock BLAKE3 digests too: `verify` then hashes faster.")
+@click.option("--oms", metavar="FILE", help="Write the digests of the files as an OpenSSF Model Signing statement too.")
 @click.option(
     "--format", "format_", type=click.Choice(["text", "markdown", "json"]), default="text", help="How --dry-run prints."
 )
@@ -70,6 +71,10 @@ def command(
             click.echo(_locking.change_text(outcome, format_, text), nl=False, color=True)
         else:
             _locking.write(outcome)
+            if options["oms"] and not outcome.target.variant:
+                from lockllm.cli import _signed
+
+                _signed.write(options["oms"], outcome.filled.lock, read.path)
         if not quiet:
             click.echo(_locking.summary(outcome, dry_run=options["dry_run"]), err=True, nl=False)
         if options["strict"] and outcome.filled.lock.unpinned:

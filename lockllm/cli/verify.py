@@ -20,6 +20,7 @@ from lockllm.output import FORMATS, render_report
 @click.option(
     "--observation", metavar="FILE", help="Judge what `lockllm observe` wrote elsewhere; `-` is standard input."
 )
+@click.option("--oms", metavar="FILE", help="An OpenSSF Model Signing statement: the digests that the files must have.")
 @click.option(
     "--stage", type=click.Choice(["preflight", "live", "all"]), help="What to look at; all where a server is found."
 )
@@ -31,7 +32,7 @@ from lockllm.output import FORMATS, render_report
 @click.pass_context
 def command(
     ctx: click.Context,
-    /, locks: tuple[str, ...], observation: str | None, stage: str | None, only: tuple[str, ...],
+    /, locks: tuple[str, ...], observation: str | None, oms: str | None, stage: str | None, only: tuple[str, ...],
     skip: tuple[str, ...], allow_unknown: tuple[str, ...], format_: str, color: str, full: bool, quiet: bool, verbose: bool,
     **sources: Any,
 ) -> None:  # fmt: skip
@@ -42,7 +43,12 @@ def command(
     be seen. LOCKLLM_GATE=warn or off prints the report and exits 0.
     """
     names = locks or ("llm.lock",)
-    read = [_files.read_lock(name) for name in names]
+    if oms is None:
+        read = [_files.read_lock(name) for name in names]
+    else:
+        from lockllm.cli import _signed
+
+        names, read = _signed.locks(oms, locks)
     held = [path for lock in read for path in (*lock.values, *lock.absent)]
     held_checks: list[Path] = [("check", "x")]
     narrowed = {
