@@ -237,6 +237,9 @@ def _prompt(told: Collect, name: str, value: Any, source: str) -> bool:
         else:
             told.paths.pop(("serve", "chat_template"), None)
             told.set("serve.chat_template", text, source)
+    elif name == "grammar_backend":
+        told.kept(name, value, source)
+        told.set("serve.structured_output", value, source)
     elif name == "default_chat_template_kwargs":
         told.kept(name, value, source)
         told.forget(("serve", "chat_template_kwargs"))

@@ -79,6 +79,8 @@ def _set_by(fact: Fact[Any]) -> str:
     key, path = fact.key, fact.path
     if key in _SET_BY:
         return _SET_BY[key]
+    if key in ("sampling.stop", "sampling.stop_token_ids", "sampling.seed"):
+        return ""
     if path[0] == "sampling" and len(path) == 2:
         return "--override-generation-config (0.7.1 and later), else generation_config.json (0.8.0 and later)"
     if path[0] == "env" and len(path) == 2:
@@ -106,6 +108,8 @@ def _span(first: str, last: str) -> str:
 
 
 def _default(fact: Fact[Any]) -> str:
+    if fact.key in ("sampling.stop", "sampling.stop_token_ids", "sampling.seed"):
+        return ""
     if fact.path[0] == "sampling" and len(fact.path) == 2:
         return "the checkpoint's generation_config.json since 0.8.0; transformers 4 leaves out its own defaults"
     return _DEFAULT.get(fact.key, "")
