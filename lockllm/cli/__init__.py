@@ -29,6 +29,8 @@ COMMANDS = {
     "schema": "Print the JSON Schema of a document.",
     "completion": "Print a completion script for a shell.",
 }
+_LONG = ("init", "lock", "verify", "exec", "observe", "inspect", "render")
+"""Those that may run for long, in several threads."""
 _TRACKER = "https://github.com/lockllm/lockllm/issues"
 
 
@@ -81,6 +83,11 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and exit. Returns only where `sys.exit` is caught."""
+    words = sys.argv[1:] if argv is None else argv
+    if words and words[0] in _LONG:
+        from lockllm.cli import _signals
+
+        _signals.install()
     sys.exit(run(argv))
 
 

@@ -14,6 +14,9 @@ from lockllm.documents.lock import read as read_lock_text
 from lockllm.errors import LockError, LockllmError, UsageError, WorldError
 from lockllm.facts.observation import Observation
 
+PENDING: set[str] = set()
+"""Files that stand beside their targets, not whole yet."""
+
 
 def read_bytes(path: str, error: type[LockllmError], mend: str) -> bytes:
     """The bytes of a regular file, or of standard input for `-`. A file that is missing or no file is `error`; I/O is WorldError."""
@@ -70,20 +73,21 @@ def write_text(path: str, text: str) -> None:
     try:
         mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask()
         descriptor, beside = tempfile.mkstemp(prefix=f".{os.path.basename(target)[:100]}.", dir=folder)
+        PENDING.add(beside)
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(beside, mode)
         os.replace(beside, target)
-        beside = ""
     except OSError as cause:
         mend = "free some space" if cause.errno in (28, 122) else "see to the permissions of its directory"
         raise WorldError(f"the file cannot be written: {_reason(cause)}", where=path, mend=mend) from cause
     finally:
-        if beside:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if beside:
                 os.unlink(beside)
+        PENDING.discard(beside)
 
 
 def _write_stream(path: str, target: str, text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lockllm.cli import _files, _observing, _options, _refusal, tell
+from lockllm.cli import _files, _observing, _options, _refusal, _signals, tell
 from lockllm.errors import LockllmError
 from lockllm.judge.report import Report
 from lockllm.judge.verify import verify
@@ -54,6 +54,7 @@ def command(
             raise
         tell(error)
         click.echo("lockllm: the gate is off: started all the same", err=True)
+        _signals.restore()
         become(path, argv)
     text = render_report(report, "text", **_options.text_options(color, full, quiet, verbose, err=True))
     if report.exit_code:
@@ -63,6 +64,7 @@ def command(
         _refusal.termination_log(click.unstyle(refusal))
         ctx.exit(report.exit_code)
     click.echo(text, nl=False, err=True, color=True)
+    _signals.restore()
     become(path, argv)
 
 

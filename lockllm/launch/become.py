@@ -9,12 +9,23 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from lockllm.errors import WorldError
+from lockllm.errors import UsageError, WorldError
 
 
-def program(name: str, environ: Mapping[str, str]) -> str | None:
-    """The file that a command's first word names, by PATH where it holds no slash; None: there is none that can be run."""
-    return shutil.which(name, path=environ.get("PATH", os.defpath))
+def program(name: str, environ: Mapping[str, str]) -> str:
+    """The file that a command's first word names, by PATH where it holds no slash. UsageError where it cannot be run."""
+    path = shutil.which(name, path=environ.get("PATH", os.defpath))
+    if path is not None:
+        return path
+    what, mend = f"there is no program {name!r}", "name it by its whole path"
+    if os.sep in name and os.path.isdir(name):
+        what, mend = f"{name!r} is a directory", "name the program"
+    elif os.sep in name and os.path.exists(name):
+        what, mend = (
+            f"{name!r} cannot be run: permission denied",
+            "make it executable, or name the program that runs it",
+        )
+    raise UsageError(what, where="the command after --", mend=mend)
 
 
 def become(path: str, argv: Sequence[str]) -> NoReturn:

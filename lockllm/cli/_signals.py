@@ -1,0 +1,51 @@
+"""What ends a run from outside: threads that hash must not hold it up, and process 1 of a container ends on no signal by itself.
+
+The signals are blocked everywhere and waited for by a thread of their own: a handler would run on the main thread alone, which
+waits for the others and is not always the one that the kernel wakes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Collection
+from types import FrameType
+
+from lockllm.cli import _files
+
+_before: list[set[int]] = []
+
+
+def install() -> None:
+    """End at once on SIGINT and SIGTERM, unless whoever started us has them ignored."""
+    numbers = {each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN}
+    for number in numbers:
+        signal.signal(number, _handle)
+    _before.append({int(each) for each in signal.pthread_sigmask(signal.SIG_BLOCK, numbers)})
+    threading.Thread(target=_wait, args=(numbers,), name="signals", daemon=True).start()
+
+
+def restore() -> None:
+    """Let signals through as they were, for the program that this process becomes."""
+    if _before:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _before[-1])
+
+
+def _wait(numbers: Collection[int]) -> None:
+    _end(signal.sigwait(numbers))
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    _end(number)
+
+
+def _end(number: int) -> None:
+    """Leave nothing behind: what is written beside its target has not been renamed yet."""
+    for path in tuple(_files.PENDING):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.write(2, b"\nlockllm: interrupted; nothing was written half\n")
+    os._exit(128 + number)
