@@ -62,16 +62,17 @@ def wanted(listed: Listed, wish: Wish) -> tuple[Row, ...]:
     )
 
 
-def look(listed: Listed, wish: Wish, root: str, fetched: Mapping[str, str]) -> Look:
+def look(listed: Listed, wish: Wish, root: str, fetched: Mapping[str, str], source: str = "the Hub") -> Look:
     """What `checkpoint.look` would say of the files. `fetched`: path -> sha256 of those that lie below `root`.
+    `source`: how the commit is known.
 
     Raises UsageError where the repository holds no language model. What only the headers of the weights show is unobserved.
     """
     selection = _selection(listed.rows, wish)
     refuse_others(listed.repo, selection)
     entries = [_entry(row, root, fetched) for row in sorted(listed.rows, key=lambda row: row.path)]
-    layout = Layout(kind="hub", root=root, given=root, repo=listed.repo, commit=listed.commit, source="the Hub")
-    place = hub.Place(kind="hub", repo=listed.repo, commit=listed.commit, source="the Hub")
+    layout = Layout(kind="hub", root=root, given=root, repo=listed.repo, commit=listed.commit, source=source)
+    place = hub.Place(kind="hub", repo=listed.repo, commit=listed.commit, source=source)
     found = Found(layout=layout, listing=Listing(entries=tuple(entries), twins=twins(entries)), place=place)
 
     def digest(_: Findings) -> Digested:
@@ -92,7 +93,7 @@ def look(listed: Listed, wish: Wish, root: str, fetched: Mapping[str, str]) -> L
                     role=selection.kept[row.path],
                     sha256=sha256,
                     evidence="computed" if held else "claimed",
-                    source=f"the Hub: {row.path}",
+                    source=f"{listed.repo}/{row.path} on the Hub",
                 )
             )
         return files, gaps, ""

@@ -154,9 +154,7 @@ class World(msgspec.Struct, kw_only=True):
             asked = Asked(repo=model.text, revision=model.revision, where=spec.name)
             place = self._finder.place(asked, None, _wish(spec, tokens=False))
             if place.listed is not None:
-                look = self._finder.look(place, _wish(spec, tokens=False))
-                layout = msgspec.structs.replace(look.layout, source=model.source)
-                yield model.text, msgspec.structs.replace(look, layout=layout)
+                yield model.text, self._finder.look(place, _wish(spec, tokens=False), model.source)
 
 
 def _asked(spec: Spec) -> Asked:

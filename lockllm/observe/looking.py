@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 
@@ -12,7 +13,7 @@ import msgspec
 from lockllm import checkpoint
 from lockllm.checkpoint import Look
 from lockllm.checkpoint.reading import Hashing
-from lockllm.engines import Model, PathGiven
+from lockllm.engines import Given, Model, PathGiven
 from lockllm.errors import LockllmError
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Reading, Unobserved
@@ -21,6 +22,7 @@ from lockllm.observe import serving as places
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 
+_COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 _MOST_FILE = 64 << 20
 _MOST_FILES = 10_000
 
@@ -59,6 +61,7 @@ def look(request: Request, serving: Serving, place: tuple[str, str | None, str] 
             _beside(request, serving, given.draft, ("draft",), found, unseen)
         for name, model in given.adapters.items():
             _beside(request, serving, model, ("adapters", name), found, unseen)
+        found += _code_commit(given)
         for one in given.paths:
             (found if isinstance(item := _content(serving, one), Reading) else unseen).append(item)  # type: ignore[arg-type]
     return Files(main=main, source=source, readings=tuple(found), unobserved=tuple(unseen))
@@ -143,9 +146,20 @@ def _beside(
     for reading in looked.readings:
         if reading.fact.path[0] in ("checkpoint", "adapter"):
             moved = find((*prefix, *reading.fact.path[1:]))
-            found.append(msgspec.structs.replace(reading, fact=moved))
+            value = reading.value
+            if reading.fact.path[:2] == ("checkpoint", "files") and isinstance(value, dict):
+                value = value.get("sha256")  # of a file beside the checkpoint the digest alone: one fact, one leaf
+            if value is not None:
+                found.append(msgspec.structs.replace(reading, fact=moved, value=value))
     gaps = [gap for gap in looked.unobserved if gap.path[0] in ("checkpoint", "adapter")]
     unseen += [msgspec.structs.replace(gap, path=(*prefix, *gap.path[1:])) for gap in gaps]
+
+
+def _code_commit(given: Given) -> Iterator[Reading]:
+    """The commit of remote code that the command itself pins."""
+    for reading in given.readings:
+        if reading.fact.path == ("serve", "args", "code_revision") and _COMMIT.match(str(reading.value)):
+            yield seen("checkpoint.code_commit", reading.value, reading.source, reading.by)
 
 
 def _content(serving: Serving, given: PathGiven) -> Reading | Unobserved:

@@ -89,13 +89,16 @@ class Finder:
                 return Place(path=snapshot, asked=asked, commit=commit, commit_via=via)
         return Place(listed=found, asked=asked, commit=commit, commit_via=via)
 
-    def look(self, place: Place, wish: Wish) -> Look:
-        """The look at what the Hub lists; the small files that say something are fetched first. Raises LockllmError."""
+    def look(self, place: Place, wish: Wish, source: str = "the Hub") -> Look:
+        """The look at what the Hub lists; the small files that say something are fetched first. Raises LockllmError.
+
+        `source`: how the commit is known.
+        """
         assert place.listed is not None
         assert place.asked is not None
         folder, fetched = self._fetch(place.asked, place.listed.commit, listed.wanted(place.listed, wish))
         try:
-            return listed.look(place.listed, wish, folder, fetched)
+            return listed.look(place.listed, wish, folder, fetched, source)
         except LockllmError as error:
             mend = "name the repository of a language model"
             raise type(error)(error.what, where=place.asked.where, mend=mend) from error

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import snapshot_download
 
+from lockllm.cli import run
 from tests.hub.conftest import Desk, tiny_files
 from tests.hub.standin import File, Hub, Repo
 
@@ -213,3 +214,54 @@ def test_the_same_repository_is_asked_once_for_all_variants(hub: Hub, tiny_repo:
     assert desk.lock() == 0, desk.err
     assert (hub.kinds().count("info"), hub.kinds().count("tree")) == (1, 1)
     assert len(hub.kinds()) == len({each.path for each in hub.requests})
+
+
+def test_drafts_and_adapters_of_other_repositories_are_locked_with_their_files(
+    hub: Hub, tiny_repo: Repo, desk: Desk
+) -> None:
+    draft, adapter = Repo(), Repo()
+    hub.repos |= {"other/draft": draft, "other/lora": adapter}
+    draft.push(tiny_files())
+    weights = File(None, lfs=True, size=77, claimed="c" * 64)
+    adapter.push({"adapter_config.json": File(b'{"peft_type": "LORA", "r": 8}'), "adapter_model.safetensors": weights})
+    desk.spec(more='[draft]\nrepo = "other/draft"\n[adapters.sql]\nrepo = "other/lora"\n')
+    assert desk.lock() == 0, desk.err
+    held = desk.held
+    assert held.values[("draft", "commit")] == draft.refs["main"]
+    assert held.values[("adapters", "sql", "commit")] == adapter.refs["main"]
+    assert held.values[("draft", "content_sha256")] == held.values[("checkpoint", "content_sha256")]
+    assert held.values[("adapters", "sql", "files", "adapter_model.safetensors")] == "c" * 64
+    assert f'sql.commit = "{adapter.refs["main"]}"  # via Hub: main' in desk.text
+    assert hub.weight_bytes == 0
+    before = desk.text
+    draft.push({**tiny_files(), "config.json": File(b"{}")})
+    assert desk.lock() == 0, desk.err
+    assert desk.text == before
+
+
+def test_a_revision_of_the_code_is_taken_where_the_command_pins_it(hub: Hub, tiny_repo: Repo, desk: Desk) -> None:
+    code = hub.repos["other/code"] = Repo()
+    first = code.push({"modeling.py": File(CODE)}, "stable")
+    code.push({"modeling.py": File(CODE + CODE)})
+    config = b'{"model_type": "x", "auto_map": {"AutoModelForCausalLM": "other/code--modeling.Model"}}'
+    tiny_repo.push({**tiny_files(), "config.json": File(config)})
+    for revision in ("stable", first):
+        desk.spec(more=f'[serve.args]\ncode_revision = "{revision}"\n')
+        (desk.folder / "llm.lock").unlink(missing_ok=True)
+        assert desk.lock() == 0, desk.err
+        assert desk.held.get("checkpoint.code_commit") == first
+
+
+def test_a_lock_of_the_hub_verifies_on_the_host_that_downloaded_it(
+    hub: Hub, rich_repo: Repo, desk: Desk, tmp_path: Path
+) -> None:
+    desk.spec()
+    assert desk.lock() == 0, desk.err
+    snapshot = downloaded(hub, cache_dir=str(tmp_path / "hf" / "hub"))
+    assert run(["verify"]) == 0
+    blob = (snapshot / "model.safetensors").resolve()
+    held = bytearray(blob.read_bytes())
+    held[-1] ^= 1
+    blob.chmod(0o644)
+    blob.write_bytes(held)
+    assert run(["verify", "--rehash"]) == 1
