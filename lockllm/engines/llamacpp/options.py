@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from lockllm.facts.variables import recorded, rows
+
 _TABLE = """
 -t --threads | THREADS | int | kept
 -tb --threads-batch | - | int | kept
@@ -354,16 +356,9 @@ TEMPLATES = frozenset(
     "pangu-embedded solar-open".split()
 )
 """Names of llama.cpp's built-in chat templates."""
-VARIABLES = frozenset(
-    "GGML_CUDA_CUBLAS_COMPUTE_TYPE GGML_CUDA_MMQ_PREC GGML_CUDA_ALLREDUCE GGML_CUDA_P2P "
-    "GGML_CUDA_DISABLE_FUSION GGML_CUDA_DISABLE_GRAPHS GGML_CUDA_GRAPH_OPT GGML_CUDA_PDL "
-    "GGML_CUDA_ENABLE_UNIFIED_MEMORY GGML_CUDA_FORCE_MMQ GGML_CUDA_FORCE_CUBLAS GGML_CPU_DISABLE_FUSION "
-    "GGML_CPU_TILED_MM GGML_CPU_TILED_MM_FORCE GGML_OP_OFFLOAD_MIN_BATCH GGML_KLEIDIAI_SME GGML_BACKEND_PATH "
-    "GGML_DISABLE_VULKAN LLAMA_ATTN_ROT_DISABLE LLAMA_GRAPH_REUSE_DISABLE CUDA_SCALE_LAUNCH_QUEUES "
-    "NVIDIA_TF32_OVERRIDE TZ".split()
-)
+VARIABLES = recorded("llama.cpp") | {"GGML_BACKEND_PATH"}
 """Variables that llama.cpp or the CUDA below it reads and that change results (TZ: templates that read the clock)."""
-FAMILIES = ("GGML_METAL_", "GGML_VK_DISABLE_", "GGML_VK_FORCE_", "GGML_OPENCL_")
+FAMILIES = tuple(row.name[:-1] for row in rows("llama.cpp") if row.name.endswith("*"))
 """Prefixes of further variables that change results."""
 NOISE = frozenset(
     "LLAMA_APP_CMD LLAMA_SERVER_ROUTER_PORT LLAMA_SERVER_SLOTS_DEBUG LLAMA_CACHE LLAMA_API_KEY "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lockllm.engines._argparse import Option, Table, Take, table
 from lockllm.engines._values import Kind
+from lockllm.facts.variables import recorded
 
 _TEXT = """
 server-name backend dtype model-format model-name chat-template tool-call-parser reasoning-parser revision download-dir
@@ -64,16 +65,7 @@ OPERATIONAL = frozenset(
 PER_NODE = frozenset({"node_rank", "dp_rank"})
 SECRETS = frozenset({"api_keys"})
 
-READ = frozenset(
-    """
-    LMDEPLOY_BLOCKED_FP8_GEMM_BACKEND LMDEPLOY_W4A16_GEMM_BACKEND LMDEPLOY_STATIC_FP8_USE_SCALED_MM
-    LMDEPLOY_STATIC_FP8_USE_COMPILED_QUANT LMDEPLOY_MOE_STATIC_FP8_USE_COMPILED_QUANT LMDEPLOY_ROUTER_SINGLE_GROUP_FUSED
-    LMDEPLOY_FP8_MOE_ONLY LMDEPLOY_SCALE_FMT LMDEPLOY_FP32_MAMBA_SSM_DTYPE LMDEPLOY_SPARSE_MLA_BACKEND
-    LMDEPLOY_DISABLE_DSA_INDEXER_FUSION LMDEPLOY_ENABLE_DECODE_TORCH_COMPILE LMDEPLOY_ENABLE_FLASHINFER_ALLREDUCE
-    LMDEPLOY_ENABLE_SYMM_MEM_ALLREDUCE LMDEPLOY_ENABLE_SYMM_MEM_LMHEAD LMDEPLOY_PT_TTFT_POLICY DEEPEP_MODE
-    LMDEPLOY_EXECUTOR_BACKEND LMDEPLOY_USE_MODELSCOPE LMDEPLOY_USE_OPENMIND_HUB LMDEPLOY_RANDOM_LOAD_WEIGHT
-    """.split()
-)
+READ = recorded("lmdeploy")
 """Variables that change results."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lockllm.engines._argparse import Option, Table, Take, table
 from lockllm.engines._values import Kind
+from lockllm.facts.variables import recorded
 
 VARIABLES = {
     "OLLAMA_CONTEXT_LENGTH": "serve.max_model_len",
@@ -13,14 +14,7 @@ VARIABLES = {
 }
 """Variable -> the neutral fact that it sets."""
 
-READ = frozenset(
-    """
-    OLLAMA_CONTEXT_LENGTH OLLAMA_NUM_PARALLEL OLLAMA_KV_CACHE_TYPE OLLAMA_FLASH_ATTENTION OLLAMA_LLM_LIBRARY
-    OLLAMA_VULKAN OLLAMA_LLAMA_CPP_COMPAT OLLAMA_GO_TEMPLATE OLLAMA_SCHED_SPREAD OLLAMA_GPU_OVERHEAD
-    OLLAMA_MAX_LOADED_MODELS OLLAMA_IGPU_ENABLE OLLAMA_REMOTES OLLAMA_NO_CLOUD OLLAMA_EXPERIMENT OLLAMA_NEW_ENGINE
-    OLLAMA_MULTIUSER_CACHE OLLAMA_INTEL_GPU
-    """.split()
-)
+READ = recorded("ollama")
 """Variables of the server process that change results."""
 
 NOISE = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lockllm.engines._argparse import Option, Table, Take, table
 from lockllm.engines._values import Kind
+from lockllm.facts.variables import recorded
 
 _TEXT = """
 backend tokenizer custom_tokenizer host revision reasoning_parser tool_parser log_level cluster_size
@@ -67,16 +68,7 @@ OPERATIONAL = frozenset(
     """.split()
 )
 
-READ = frozenset(
-    """
-    FORCE_DETERMINISTIC FORCE_MOE_KERNEL_DETERMINISTIC FORCE_ATTENTION_KERNEL_DETERMINISTIC
-    FORCE_ALL_REDUCE_DETERMINISTIC FORCE_ALLREDUCE_KERNEL_WORKSPACE_SIZE TRTLLM_FORCE_XQA TRTLLM_ENABLE_XQA_JIT
-    TRTLLM_XQA_BLOCKS_PER_SEQUENCE TRTLLM_ENABLE_MMHA_MULTI_BLOCK_DEBUG TRTLLM_MMHA_BLOCKS_PER_SEQUENCE
-    TRTLLM_MMHA_KERNEL_BLOCK_SIZE TRTLLM_GEN_ENABLE_TILE_SIZE_KV64 TRTLLM_ENABLE_PDL TRTLLM_MOE_DISABLE_FINALIZE_FUSION
-    TRTLLM_DISABLE_CHUNKED_ATTENTION_IN_GEN_PHASE XQA_NB_SUB_SEQ DISABLE_HARMONY_ADAPTER TLLM_ALLOW_N_GREEDY_DECODING
-    TRTLLM_DISABLE_FP4_QUANT_FAST_MATH
-    """.split()
-)
+READ = recorded("tensorrt-llm")
 """Variables that change results."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lockllm.engines._argparse import Option, Table, Take, table
 from lockllm.engines._values import Kind
+from lockllm.facts.variables import recorded
 
 _TEXT = """
 model-id revision sharded quantize dtype kv-cache-dtype hostname shard-uds-path master-addr huggingface-hub-cache
@@ -50,13 +51,7 @@ OPERATIONAL = frozenset(
     """.split()
 )
 
-VARIABLES = frozenset(
-    """
-    ATTENTION PREFIX_CACHING USE_PREFIX_CACHING PREFILL_CHUNKING USE_FLASH_ATTENTION TGI_WIGGLE_ROOM EXLLAMA_VERSION
-    DISABLE_EXLLAMA ROCM_USE_FLASH_ATTN_V2_TRITON ROCM_USE_CUSTOM_PAGED_ATTN ROCM_USE_SKINNY_GEMM
-    FLASH_ATTENTION_RECOMPUTE
-    """.split()
-)
+VARIABLES = recorded("tgi")
 """Variables that no flag has."""
 
 QUANTIZED_IN_FLOAT16 = frozenset({"awq", "exl2", "gptq", "marlin"})

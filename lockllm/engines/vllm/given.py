@@ -12,6 +12,7 @@ from lockllm.engines._argparse import Parsed, Problem, Word, canonical, parse
 from lockllm.engines._collect import Collect
 from lockllm.engines._releases import at_least, below, order
 from lockllm.engines._values import is_json, secret_name, unresolved
+from lockllm.engines._variables import contents
 from lockllm.engines.vllm import findings, named_files, options, variables
 from lockllm.engines.vllm.option_rows import ROWS
 from lockllm.engines.vllm.spread import SPREADERS, spread
@@ -59,8 +60,8 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     findings.tell(found, held, env, version, {})
     if live and findings.chunks_anyway(held, env, version):
         found.forget(("serve", "enable_chunked_prefill"))
-    for name in sorted(set(env) & variables.PATHS):
-        found.path(f"env.{name}", env[name], f"variable {name}")
+    for name, path in contents(env, "vllm"):
+        found.path(f"env.{name}", path, f"variable {name}")
     return found.given()
 
 

@@ -1,0 +1,141 @@
+"""The catalogue of environment variables: who reads each, since and until when, its class, and what it moves.
+
+A value is read out of a process only where the catalogue, or the engine, names its variable; all others are told by name.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import msgspec
+
+_SPAN = re.compile(r"([@~]?)([A-Z][A-Z0-9_]*\*?)(?:>=([\d.]+))?(?:<=([\d.]+))?")
+_NOISE = re.compile(
+    r"CACHE_DIR|LOG|DEBUG|TRACE|COMPILE_THREADS|FILENAME|VERBOSE|DUMP|DEVICES|PATH|(?:^|_)DIR\Z|REMOTE|REDIS|HOST|PORT|URL"
+)
+_SERVICE = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP).*)?\Z")
+"""What Kubernetes sets for a service that is named after the engine."""
+PREFIXES = {
+    "vllm": ("VLLM_",), "sglang": ("SGLANG_", "SGL_"), "tensorrt-llm": ("TRTLLM_", "TLLM_"), "lmdeploy": ("LMDEPLOY_",),
+}  # fmt: skip
+"""Engine -> the prefixes of its own variables, where the engine itself tells no unknown ones."""
+_BELOW = ("FLASHINFER_", "TORCHINDUCTOR_", "TRITON_", "NCCL_", "AITER_")
+
+
+class Class(enum.Enum):
+    """What a variable does, so whether it is locked."""
+
+    NUMERICS = "numerics"  # other kernels, precision or order of sums
+    PROMPT = "prompt"  # other tokens go in
+    SAMPLING = "sampling"  # tokens are drawn otherwise
+    SCHEDULING = "scheduling"  # batches, caches, threads, room
+    IDENTITY = "identity"  # where things come from
+    FORBIDDEN = "forbidden"  # falsifies results: a finding wherever it is set
+    PLACEMENT = "placement"  # which devices: resolved into host.*
+    SECRET = "secret"  # nobody's business
+    NOISE = "noise"  # moves nothing
+    OPEN = "open"  # read by the engine, not classified: told by name
+
+
+_RECORDED = frozenset({Class.NUMERICS, Class.PROMPT, Class.SAMPLING, Class.SCHEDULING, Class.IDENTITY})
+
+
+class Variable(msgspec.Struct, frozen=True, kw_only=True):
+    """One row. A name that ends in `*` stands for all that begin so."""
+
+    name: str
+    engine: str  # empty: a library below the engines reads it
+    kind: Class
+    effect: str = ""
+    since: str = ""
+    until: str = ""  # the last release that reads it; empty: still there
+    content: bool = False  # it names a file or folder: what is locked is its content
+    resolved: bool = False  # resolved into other facts, never read into a value
+
+    @property
+    def recorded(self) -> bool:
+        """Whether its value belongs to a lock as it stands."""
+        return self.kind in _RECORDED and not self.content and not self.resolved
+
+
+def find(name: str, engine: str | None = None) -> Variable | None:
+    """The row of a variable as an engine reads it: its own, else a library's. Without an engine, anybody's."""
+    exact, families = _tables()
+    owners = ("",) if engine == "" else (engine, "") if engine is not None else tuple(exact)
+    for owner in owners:
+        if (row := exact.get(owner, {}).get(name)) is not None:
+            return row
+    for owner in owners:
+        for row in families.get(owner, ()):
+            if name.startswith(row.name[:-1]) and len(name) >= len(row.name):
+                return msgspec.structs.replace(row, kind=Class.NOISE) if _NOISE.search(name) else row
+    return None
+
+
+def rows(engine: str) -> tuple[Variable, ...]:
+    """Every row of one engine, or of the libraries below (empty)."""
+    exact, families = _tables()
+    return (*exact.get(engine, {}).values(), *families.get(engine, ()))
+
+
+def recorded(engine: str) -> frozenset[str]:
+    """The names of an engine's own variables whose values are locked."""
+    return frozenset(row.name for row in rows(engine) if row.recorded and not row.name.endswith("*"))
+
+
+def unclassified(names: Iterable[str], engine: str) -> tuple[str, ...]:
+    """Set variables of the engine, or of the libraries below it, of which nobody has said what they move."""
+    from lockllm.facts.env import is_secret
+
+    prefixes = (*PREFIXES.get(engine, ()), *_BELOW)
+    found = []
+    for name in names:
+        if not name.startswith(prefixes) or is_secret(name) or _NOISE.search(name) or _SERVICE.search(name):
+            continue
+        row = find(name, engine)
+        if row is None or row.kind is Class.OPEN:
+            found.append(name)
+    return tuple(sorted(found))
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[dict[str, dict[str, Variable]], dict[str, list[Variable]]]:
+    exact: dict[str, dict[str, Variable]] = {}
+    families: dict[str, list[Variable]] = {}
+    for row in _all():
+        if row.name.endswith("*"):
+            families.setdefault(row.engine, []).append(row)
+        else:
+            exact.setdefault(row.engine, {}).setdefault(row.name, row)
+    return exact, families
+
+
+def _all() -> Iterator[Variable]:
+    from lockllm.facts.variables import below, engines, vllm
+
+    for name, since, until, kind, effect in vllm.ROWS:
+        yield Variable(
+            name=name, engine="vllm", kind=Class(kind), effect=effect, since=since, until=until, content=name in _FILES,
+            resolved=name in _RESOLVED,
+        )  # fmt: skip
+    for engine, kind, effect, names in (*engines.ROWS, *(("", *row) for row in below.ROWS)):
+        for word in names.split():
+            found = _SPAN.fullmatch(word)
+            assert found is not None, word
+            yield Variable(
+                name=found[2], engine=engine, kind=Class(kind), effect=effect, since=found[3] or "", until=found[4] or "",
+                content=found[1] == "@", resolved=found[1] == "~",
+            )  # fmt: skip
+
+
+_FILES = frozenset({"VLLM_TUNED_CONFIG_FOLDER", "VLLM_MODEL_REDIRECT_PATH"})
+_RESOLVED = frozenset(
+    """
+    VLLM_NCCL_SO_PATH VLLM_CUDART_SO_PATH VLLM_CUDA_COMPATIBILITY_PATH VLLM_RUST_FRONTEND_PATH VLLM_LORA_RESOLVER_CACHE_DIR
+    VLLM_BUILD_COMMIT VLLM_BUILD_PIPELINE VLLM_IMAGE_TAG CUDA_HOME LD_LIBRARY_PATH S3_ENDPOINT_URL
+    """.split()
+)
+"""vLLM's variables that name libraries and builds: the libraries and the build themselves are facts."""
