@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from lockllm.errors import LockllmError, ResolveError
+from lockllm.errors import LockllmError, ResolveError, WorldError
 from lockllm.resolve.hub_http import Answer, Astray, Client, Endless, Refused, Slow, shown, wait_of
 
 _TIMEOUTS = frozenset(
@@ -51,6 +51,15 @@ def told(error: BaseException, client: Client, asked: Asked, url: str) -> Lockll
     """The error for the user: never with the token, nor with a password of an address."""
     if isinstance(error, LockllmError):
         return error
+    if (
+        type(error).__module__ == "builtins"
+        and isinstance(error, OSError)
+        and not isinstance(error, (ConnectionError, TimeoutError))
+    ):
+        what = f"a file of {asked.repo} cannot be kept while it is read: {(error.strerror or str(error)).lower()}"
+        return WorldError(
+            what, where=str(error.filename or ""), mend="free some space, or name another folder with TMPDIR"
+        )
     if isinstance(error, Refused):
         found = _refused(error.answer, client, asked)
         url = error.answer.url

@@ -187,6 +187,7 @@ def test_code_of_another_repository_is_locked_by_its_commit(hub: Hub, tiny_repo:
     assert desk.lock() == 0, desk.err
     assert f'code_commit = "{first}"  # via Hub: main' in desk.text
     code.push({"modeling.py": File(CODE + CODE)})
+    assert desk.lock("--check") == 0, desk.out
     before = desk.text
     assert desk.lock() == 0, desk.err
     assert desk.text == before
@@ -233,6 +234,7 @@ def test_drafts_and_adapters_of_other_repositories_are_locked_with_their_files(
     assert held.values[("adapters", "sql", "files", "adapter_model.safetensors")] == "c" * 64
     assert f'sql.commit = "{adapter.refs["main"]}"  # via Hub: main' in desk.text
     assert hub.weight_bytes == 0
+    assert desk.lock("--check") == 0, desk.out
     before = desk.text
     draft.push({**tiny_files(), "config.json": File(b"{}")})
     assert desk.lock() == 0, desk.err

@@ -98,6 +98,9 @@ def test_locking_again_changes_no_byte_and_follows_no_branch(hub: Hub, tiny_repo
     tiny_repo.push({**tiny_files(), "config.json": File(b'{"model_type": "llama"}')})
     assert desk.lock() == 0, desk.err
     assert desk.text == before
+    hub.forget()
+    assert desk.lock("--check") == 0, desk.out
+    assert hub.requests == []
     assert desk.lock("--upgrade") == 0
     assert desk.held.get("checkpoint.commit") == tiny_repo.refs["main"]
 

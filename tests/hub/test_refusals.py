@@ -95,6 +95,17 @@ def forever(handler: Handler, kind: str) -> bool:
     return True
 
 
+def crowded(handler: Handler, kind: str) -> bool:
+    """Pages of 60,000 files each, and always one more."""
+    if kind == "tree":
+        page = int(handler.path.partition("cursor=")[2] or 0)
+        rows = [{"path": f"{page}-{number}", "size": 1} for number in range(60_000)]
+        handler.json(
+            rows, {"Link": f'<{handler.server.url}{handler.path.partition("?")[0]}?cursor={page + 1}>; rel="next"'}
+        )
+    return kind == "tree"
+
+
 def other_bytes(handler: Handler, kind: str) -> bool:
     """A file of the listed size with other bytes in it."""
     if kind == "file":
@@ -202,6 +213,9 @@ CASES = {
     "pages without end": Case(
         "org/tiny lists more than 200,000 files, or without end", "name a repository of one model",
         set=without_end,
+    ),
+    "too many files": Case(
+        "org/tiny lists more than 200,000 files, or without end", "name a repository of one model", fault=crowded
     ),
     "silent": Case(
         "the Hub gives no whole answer within 0.3 s", "try again, give it longer with HF_HUB_ETAG_TIMEOUT=SECONDS, or lock with --offline",
