@@ -12,6 +12,7 @@ from lockllm.documents import toml
 from lockllm.documents.lock import Waiver, read_policy, read_waivers
 from lockllm.errors import SpecError
 from lockllm.facts import keys, registry
+from lockllm.facts.check import CHECKS
 from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.observation import Raw
 from lockllm.facts.types import PACKAGE, VERSION
@@ -110,9 +111,14 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> S
             ("engine",), "the spec names no engine", f'write [engine] and name = "vllm" (one of {", ".join(ENGINES)})'
         )
     if problems:
-        first, *rest = problems
+        first, *rest = sorted(problems, key=_line)
         raise SpecError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
     return msgspec.structs.replace(spec, variants=overlaid, lines=lines)
+
+
+def _line(problem: SpecError) -> int:
+    digits = problem.where.rpartition(", line ")[2]
+    return int(digits) if digits.isdigit() else 0
 
 
 def is_range(text: object) -> bool:
@@ -127,7 +133,7 @@ def _read(data: Mapping[str, Any], name: str, problem: Problem) -> Spec:
         if group == "policy":
             fields["policy"] = _policy(table, problem)
         elif group == "waive":
-            fields["waive"] = read_waivers(table, problem)
+            fields["waive"] = _waivers(table, problem)
         elif group not in registry.GROUP or not any(row.settable for row in _rows(group)):
             meant = registry.nearest(group, [*_TABLES, *registry.GROUP])
             problem((group,), f"there is no table {group}", f"did you mean [{meant}]?" if meant else "remove it")
@@ -251,9 +257,10 @@ def _checkpoint(table: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
 def _policy(table: Any, problem: Problem) -> dict[str, Policy]:
     policies = read_policy(table, problem)
     for text, policy in policies.items():
-        if text.startswith("check."):
-            continue
         glob = keys.Glob(text)
+        if glob.group == "check":
+            _of_checks(glob, policy, problem)
+            continue
         hit = [row for row in (*registry.ROWS, *(each.row for each in registry.FAMILIES)) if glob.matches(row.path)]
         exact = registry.find(keys.parse(text)) if glob.exact else None
         if (
@@ -274,6 +281,39 @@ def _policy(table: Any, problem: Problem) -> dict[str, Policy]:
                 "write exact, report or ignore",
             )
     return policies
+
+
+def _of_checks(glob: keys.Glob, policy: Policy, problem: Problem) -> None:
+    if not any(glob.matches(keys.parse(row.name)) for row in CHECKS):
+        meant = registry.nearest(glob.text, [row.name for row in CHECKS])
+        problem(
+            ("policy", glob.text),
+            f"there is no check {glob.text}",
+            f"did you mean {meant}?" if meant else "see `lockllm explain check`",
+        )
+    elif policy is Policy.COMPATIBLE:
+        problem(
+            ("policy", glob.text),
+            f"policy compatible is not defined for {glob.text}: a finding",
+            "write exact, report or ignore",
+        )
+
+
+def _waivers(raw: Any, problem: Problem) -> tuple[Waiver, ...]:
+    waivers = read_waivers(raw, problem)
+    for waiver in waivers:
+        try:
+            known = registry.fact(waiver.fact).known
+        except ValueError:
+            known = False
+        if not known:
+            meant = registry.nearest(waiver.fact, [row.key for row in registry.ROWS])
+            problem(
+                ("waive",),
+                f"a waiver names no fact: {waiver.fact}",
+                f"did you mean {meant}?" if meant else "see `lockllm explain`",
+            )
+    return waivers
 
 
 def _reaches(glob: keys.Glob, family: Path) -> bool:

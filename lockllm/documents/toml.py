@@ -27,7 +27,7 @@ def decode(data: bytes, name: str, error: type[LockllmError]) -> str:
     """The text of a document. Raises `error` for one that is huge, binary or in another encoding."""
     if len(data) > LONGEST:
         raise error(
-            f"the file holds {len(data):,} bytes, more than {LONGEST:,}",
+            f"the file holds more than {LONGEST:,} bytes",
             where=name,
             mend="check that it is the right file",
         )
@@ -54,6 +54,8 @@ def load(text: str, name: str, error: type[LockllmError]) -> dict[str, Any]:
         message = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)", "", str(cause))
         found = re.search(r"at line (\d+)", str(cause))
         where = f"{name}, line {found.group(1)}" if found else f"{name}, at its end"
+        if found and (twice := _twice(text, int(found.group(1)), message)):
+            raise error(f"{twice} stands twice", where=where, mend="remove one of them") from cause
         raise error(
             f"this is not TOML: {message[:1].lower()}{message[1:]}", where=where, mend="correct that line"
         ) from cause
@@ -61,6 +63,15 @@ def load(text: str, name: str, error: type[LockllmError]) -> dict[str, Any]:
         raise error(
             "this TOML is nested too deeply or holds an impossible value", where=name, mend="flatten it"
         ) from cause
+
+
+def _twice(text: str, number: int, message: str) -> str | None:
+    """The key or table that a line gives a second time."""
+    if "twice" not in message and "overwrite" not in message:
+        return None
+    line = text.split("\n")[number - 1]
+    found = _TABLE.match(line) if line.lstrip().startswith("[") else _KEY.match(line)
+    return found.group(1).strip() if found else None
 
 
 def line_of(text: str, path: Path) -> int | None:

@@ -70,6 +70,11 @@ class Glob:
         self._parts = () if self._everything else parse(text)
 
     @property
+    def group(self) -> str:
+        """Its first segment; empty for `*`."""
+        return self._parts[0] if self._parts else ""
+
+    @property
     def exact(self) -> bool:
         """Whether it has no wildcard at all."""
         return not self._everything and not any(char in part for part in self._parts for char in "*?[")
