@@ -7,55 +7,55 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkpoint.edits import Edit, edits, sharded
+from lockllm.cli import run
+from tests.checkpoint.edits import SHARDS, Edit, edits, sharded
 from tests.checkpoint.layouts import cache
 from tests.cli.conftest import SPEC, Call
 from tests.conftest import TINY
 
-NAMES = sorted({*(path.name for path in (TINY / "model").iterdir())} - {"model.safetensors"}) + [
-    "model-00001-of-00002.safetensors",
-    "model-00002-of-00002.safetensors",
-    "model.safetensors.index.json",
-]
+PLAIN = sorted(path.name for path in (TINY / "model").iterdir() if path.name != "model.safetensors")
+NAMES = [*PLAIN, *SHARDS, "model.safetensors.index.json"]
 EDITS = edits(NAMES)
 ONLY = [word for group in ("checkpoint", "chat_template", "check") for word in ("--only", group)]
+VERIFY = ("verify", "llm.lock", "--gpu", "none", "--stage", "preflight", "--format", "json", *ONLY)
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that holds the checkpoint; each test takes a copy."""
-    made = tmp_path_factory.mktemp("hub")
-    cache(made, sharded(TINY / "model", made / "plain"))
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that holds the checkpoint, and its lock; each test takes a copy."""
+    made = tmp_path_factory.mktemp("locked")
+    snapshot = cache(made / "hub", sharded(TINY / "model", made / "plain"))
     shutil.rmtree(made / "plain")
+    (made / "llm.toml").write_text(SPEC.replace('"model"', f'"{snapshot}"'))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOCKLLM_CACHE", str(made / ".cache"))
+        assert run(["lock", str(made / "llm.toml"), "--gpu", "none"]) == 0
     return made
 
 
 @pytest.fixture
-def snapshot(hub: Path, tmp_path: Path, call: Call) -> Path:
-    """A locked snapshot."""
-    copy = tmp_path / "hub"
-    shutil.copytree(hub, copy, symlinks=True)
-    (found,) = (copy / "models--org--tiny" / "snapshots").iterdir()
-    (tmp_path / "llm.toml").write_text(SPEC.replace('"model"', f'"{found}"'))
-    assert call("lock", "--gpu", "none").code == 0
+def snapshot(locked: Path, tmp_path: Path) -> Path:
+    """A copy of the locked snapshot beside the lock."""
+    shutil.copytree(locked / "hub", tmp_path / "hub", symlinks=True)
+    shutil.copy(locked / "llm.lock", tmp_path / "llm.lock")
+    (found,) = (tmp_path / "hub" / "models--org--tiny" / "snapshots").iterdir()
     return found
 
 
 def test_an_untouched_snapshot_verifies(snapshot: Path, call: Call) -> None:
     assert sorted(path.name for path in snapshot.iterdir()) == sorted(NAMES)
-    assert call("verify", "--gpu", "none", "--stage", "preflight", *ONLY).code == 0
+    assert call(*VERIFY, "--checkpoint", snapshot).code == 0
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=[f"{each.kind}: {each.files[0]}" for each in EDITS])
 def test_an_edit_is_named_with_its_file(snapshot: Path, call: Call, edit: Edit) -> None:
     edit.do(snapshot)
-    done = call("verify", "--gpu", "none", "--stage", "preflight", "--format", "json", *ONLY)
+    done = call(*VERIFY, "--checkpoint", snapshot)
     report = done.json
     named = {each["fact"] for each in report["results"] if each["status"] in ("mismatch", "unknown")}
     told = " ".join(each["detail"] for each in report["checks"] if each["status"] == "fail")
-    files = edit.files
     assert done.code == 1
-    for file in files:
+    for file in edit.files:
         assert f'checkpoint.files."{file}"' in named or f"checkpoint.files.{file}" in named or file in told, (
             named,
             told,
