@@ -82,10 +82,18 @@ def from_json(text: str) -> Any:
             raise ValueError("JSON of a bearable depth") from why
         except ValueError:
             continue
+    return _literal(text.strip())
+
+
+def _literal(text: str) -> Any:
+    """A Python literal that JSON could hold too: sets, bytes and numbers that are none are refused."""
     import ast
+    import warnings
 
     try:
-        return ast.literal_eval(text.strip())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an odd escape is a warning on the user's terminal
+            return json.loads(json.dumps(ast.literal_eval(text), allow_nan=False))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as why:
         raise ValueError("JSON") from why
 
