@@ -66,7 +66,7 @@ def prepare(base: Path, snapshot: Path, hf: str, signing: str, env: Mapping[str,
     good(["openssl", "ec", "-in", key, "-pubout", "-out", public], base, env)
     sign = ["--signature", signature, "--allow_symlinks"]
     good([signing, "sign", "key", "--private_key", key, *sign, str(snapshot)], base, env)
-    verify = [lockllm, "verify", "llm.lock", "--stage", "preflight", "--gpu", "none", "--full", *ONLY]
+    verify = [lockllm, "verify", "llm.lock", "--stage", "preflight", "--gpu", "none", "--format", "json", *ONLY]
     strict = ["--fail-on-missing-files", "--fail-on-extra-files"]
     return {
         "`lockllm verify`": lambda _, at: said([*verify, "--checkpoint", str(at)], base, env),
@@ -103,12 +103,11 @@ def table(tools: Mapping[str, Run], home: Path, asked: Sequence[Edit], base: Pat
         count = len(next(iter(found.values())))
         print(f"| {kind} ({count}) | {' | '.join(cell(found[name]) for name in tools)} |")
     print()
-    print(f"{len(asked)} edits. {'; '.join(f'{name}: {sum(map(len, rows.values()))}' for name in ())}", end="")
+    print(f"{len(asked)} edits:")
     for name in tools:
         every = [how for found in rows.values() for how in found[name]]
-        print(
-            f" {name} names {every.count('named')}, only notices {every.count('noticed')}, misses {every.count('missed')}."
-        )
+        counts = ", ".join(f"{every.count(how)} {how}" for how in ("named", "noticed", "missed"))
+        print(f"- {name}: {counts}")
 
 
 def cell(found: Sequence[str]) -> str:
@@ -126,7 +125,9 @@ def good(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
 
 def said(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[int, str]:
     """The exit code of a command, and all that it prints."""
-    done = subprocess.run(argv, cwd=cwd, env=dict(env), capture_output=True, text=True, errors="replace", timeout=120)
+    done = subprocess.run(
+        argv, check=False, cwd=cwd, env=dict(env), capture_output=True, text=True, errors="replace", timeout=120
+    )
     return done.returncode, done.stdout + done.stderr
 
 
