@@ -10,7 +10,7 @@ from lockllm import engines
 from lockllm.documents.spec_text import Start
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Path
-from lockllm.facts.observation import ABSENT, Reading, values
+from lockllm.facts.observation import Absent, Raw, Reading, values
 
 
 def of_checkpoint(path: str, engine: str | None, folder: str) -> Start:
@@ -59,7 +59,7 @@ def of_server(sources: Mapping[str, Any], folder: str) -> Start:
 
     request = _observing.request([], "", None, {**sources, "quick": True})
     seen, subject = _observing.observe([], None, {**sources, "quick": True})
-    held = {path: value for path, value in values(seen.readings).items() if value is not ABSENT}
+    held = {path: value for path, value in values(seen.readings).items() if not isinstance(value, (Absent, Raw))}
     engine = held.get(("engine", "name"))
     if not isinstance(engine, str):
         raise UsageError(

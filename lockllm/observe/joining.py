@@ -12,7 +12,7 @@ import msgspec
 from lockllm.checkpoint import Look
 from lockllm.engines import Context, Engine, Given
 from lockllm.facts.fact import Path, Stage
-from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
+from lockllm.facts.observation import Absent, By, Check, CheckStatus, Raw, Reading, Unobserved, values
 from lockllm.facts.registry import GROUPS, same, seen
 from lockllm.observe import cuda, gpu, gpu_facts, packages, ranks, workers
 from lockllm.observe.asking import Said
@@ -45,8 +45,8 @@ class Pile:
 
     @property
     def values(self) -> dict[Path, Any]:
-        """The value in force of each fact so far; what is absent is left out."""
-        return {path: value for path, value in values(self.readings).items() if value is not ABSENT}
+        """The value in force of each fact so far; what is absent, or of no type that its fact knows, is left out."""
+        return _known(self.readings)
 
     def gaps(self) -> tuple[Unobserved, ...]:
         """What could not be seen, the first reason of each; what was seen after all is left out."""
@@ -259,12 +259,16 @@ def context(
     """What an engine's rules may look at."""
     held = pile.values
     version = held.get(("engine", "version"))
-    checkpoint = {path: value for path, value in values(look.readings).items() if value is not ABSENT} if look else {}
+    checkpoint = _known(look.readings) if look else {}
     return Context(
         version=str(version) if version is not None else fallback,
         checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
         env_whole=serving.found is None or serving.found.process.env_whole,
     )  # fmt: skip
+
+
+def _known(readings: Iterable[Reading]) -> dict[Path, Any]:
+    return {path: value for path, value in values(readings).items() if not isinstance(value, (Absent, Raw))}
 
 
 def _given(serving: Serving) -> Given | None:
