@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import os
 import signal
@@ -93,6 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
+    if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
+        nowhere = open(os.devnull, "w")  # noqa: SIM115 - it stays open to the end
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal's encoding lacks is spelled out
             stream.reconfigure(errors="backslashreplace")
@@ -110,6 +115,11 @@ def run(argv: Sequence[str] | None = None) -> int:
         print("\nlockllm: interrupted; nothing was written half", file=sys.stderr)
         return 128 + signal.SIGINT
     except BrokenPipeError:
+        _silence()
+        return 128 + signal.SIGPIPE
+    except SystemExit:  # click ends so where nobody reads the output any more, and after completing a word
+        if "_LOCKLLM_COMPLETE" in os.environ:
+            raise
         _silence()
         return 128 + signal.SIGPIPE
     except OSError as error:
@@ -158,9 +168,13 @@ def _usage(error: click.ClickException) -> str:
 def _world(error: OSError) -> int:
     from lockllm.output.escape import readable
 
-    name = f" {readable(str(error.filename))}" if error.filename else ""
     reason = (error.strerror or str(error)).lower()
-    print(f"lockllm: the system refuses{name}: {reason}\n  mend  see to permissions and free space", file=sys.stderr)
+    what, mend = f"the output cannot be written: {reason}", "see where standard output goes"
+    if error.filename:
+        what, mend = f"the system refuses {readable(str(error.filename))}: {reason}", "see to its permissions"
+    print(f"lockllm: {what}\n  mend  {'free some space' if error.errno == errno.ENOSPC else mend}", file=sys.stderr)
+    if not error.filename:
+        _silence()
     return 4
 
 
@@ -182,5 +196,6 @@ def _bug(error: Exception) -> int:
 
 
 def _silence() -> None:
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
+    """Nothing more goes to standard output, not even what Python flushes at the end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import sys
@@ -14,6 +15,7 @@ from lockllm.documents.lock import read as read_lock_text
 from lockllm.errors import LockError, LockllmError, UsageError, WorldError
 from lockllm.facts.observation import Observation
 
+_MENDS = {errno.ENOSPC: "free some space", errno.EDQUOT: "free some space", errno.ENOENT: "make its directory"}
 PENDING: set[str] = set()
 """Files that stand beside their targets, not whole yet."""
 
@@ -81,7 +83,7 @@ def write_text(path: str, text: str) -> None:
         os.chmod(beside, mode)
         os.replace(beside, target)
     except OSError as cause:
-        mend = "free some space" if cause.errno in (28, 122) else "see to the permissions of its directory"
+        mend = _MENDS.get(cause.errno or 0, "see to the permissions of its directory")
         raise WorldError(f"the file cannot be written: {_reason(cause)}", where=path, mend=mend) from cause
     finally:
         with contextlib.suppress(OSError):
@@ -95,9 +97,8 @@ def _write_stream(path: str, target: str, text: str) -> None:
         with open(target, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as cause:
-        raise WorldError(
-            f"the file cannot be written: {_reason(cause)}", where=path, mend="name another file"
-        ) from cause
+        mend = _MENDS.get(cause.errno or 0, "name another file")
+        raise WorldError(f"the file cannot be written: {_reason(cause)}", where=path, mend=mend) from cause
 
 
 def _umask() -> int:

@@ -219,7 +219,7 @@ def _judged(answer: Answer, say: Callable[[str, str, str], Silence]) -> Answer |
             "loading", "answers 503: the server is still loading or overloaded", "try again, or pass --wait SECONDS"
         )
     if status in (404, 405, 501):
-        return say("missing", f"answers {status}", "")
+        return say("missing", f"answers {status}", "name the address of an inference server with --server")
     if status >= 400:
         return say("error", f"answers {status}", "see the server's log")
     wanted = answer.probe.accept.startswith("application/json")

@@ -22,6 +22,7 @@ from lockllm.resolve.fill import Filled, Options, Sources, fill
 from lockllm.resolve.hub_errors import Asked
 from lockllm.resolve.places import Place
 from lockllm.resolve.releases import Release
+from lockllm.resolve.whole import findings, refuse_broken
 
 __all__ = ["Asked", "Filled", "Options", "Place", "World", "check", "resolve"]
 
@@ -67,6 +68,7 @@ def resolve(
     commit = _held_commit(spec, old, options)
     place = world.place(spec, commit)
     seen = world.look(spec, place, version, beside.given(spec, old, options, world))
+    refuse_broken(spec, place, seen)
     here = _same_engine(seen, version)
     required = world.requirements(release) if release is not None and not here else {}
     files: tuple[Reading, ...] | None = None
@@ -90,7 +92,9 @@ def resolve(
         kept_commit=commit is not None,
     )
     filled = fill(spec, sources, old, options)
-    return msgspec.structs.replace(filled, warnings=(*place.notes, *_claimed(place, seen), *filled.warnings))
+    return msgspec.structs.replace(
+        filled, warnings=(*place.notes, *_claimed(place, seen), *findings(place, seen), *filled.warnings)
+    )
 
 
 def check(spec: Spec, lock: Lock) -> list[str]:

@@ -1,0 +1,43 @@
+"""Whether a checkpoint can be locked at all: files that are there, whole and readable. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lockllm.documents.spec import Spec
+from lockllm.errors import SpecError
+from lockllm.facts.observation import CheckStatus, Observation
+from lockllm.resolve.places import Place
+
+_BROKEN = (
+    "check.files_complete", "check.links_resolve", "check.no_pointer_files", "check.weights_readable", "check.regular_files",
+    "check.files_stable",
+)  # fmt: skip
+"""Findings of which any makes a lock that holds for no server."""
+_FILES = ("checkpoint", "files")
+
+
+def refuse_broken(spec: Spec, place: Place, seen: Observation) -> None:
+    """Raises SpecError for files that are no checkpoint, or not all of one."""
+    if place.path is None:
+        return
+    key, mend = ("checkpoint.path", "name a directory or a .gguf file, relative to the spec")
+    name = spec.path or place.path
+    if spec.path is None:
+        key, mend = "checkpoint.repo", "download it again"
+    if not any(each.fact.path[:2] == _FILES for each in seen.readings):
+        gap = next((each for each in seen.unobserved if each.path == ("checkpoint",)), None)
+        reason = gap.reason.replace(place.path, name) if gap is not None else f"{name} holds no file of a checkpoint"
+        raise SpecError(reason, where=spec.where(key), mend=mend)
+    for check in seen.checks:
+        if check.name in _BROKEN and check.status is CheckStatus.FAIL:
+            what = f"{name} is no whole checkpoint: {check.detail.replace(place.path, name)}"
+            raise SpecError(what, where=spec.where(key), mend=check.mend or mend)
+
+
+def findings(place: Place, seen: Observation) -> Iterable[str]:
+    """What the files say against themselves: told, because `verify` will say so too."""
+    for check in seen.checks:
+        if check.status is CheckStatus.FAIL:
+            detail = check.detail.replace(f"{place.path}/", "") if place.path else check.detail
+            yield f"{check.name} fails: {detail}"
