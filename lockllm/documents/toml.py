@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from lockllm.documents import long_table
 from lockllm.errors import LockllmError
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse, quoted, segment
@@ -48,8 +49,7 @@ def decode(data: bytes, name: str, error: type[LockllmError]) -> str:
 def load(text: str, name: str, error: type[LockllmError]) -> dict[str, Any]:
     """The data of a TOML text. Raises `error` with the line where it is none (duplicate keys are found here)."""
     try:
-        data: dict[str, Any] = tomllib.loads(text)
-        return data
+        return long_table.loads(text, tomllib.loads)
     except tomllib.TOMLDecodeError as cause:
         message = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)", "", str(cause))
         found = re.search(r"at line (\d+)", str(cause))
