@@ -272,13 +272,14 @@ def test_what_goes_wrong_is_said_with_its_mend(
     hub.fault = case.fault
     if case.set is not None:
         case.set(hub)
-    monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", 0.3)
+    if case.fault in (slow, drip):
+        monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", 0.3)
     for variable, value in case.env:
         monkeypatch.setenv(variable, value)
     desk.spec(case.repo, case.revision)
     begun = time.monotonic()
     code = desk.lock()
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 30
     lines = desk.err.splitlines()
     assert lines[0] == f"lockllm: {case.what}"
     assert lines[-1].replace(hub.url, "HUB") == f"  mend  {case.mend}"
