@@ -203,6 +203,8 @@ def safe_name(name: str) -> bool:
 
 def _version(data: dict[str, Any], name: str, text: str) -> None:
     version = data.get("lock_version")
+    if type(version) is int and version == VERSION:
+        return
     where = toml.place(name, text, ("lock_version",))
     if version is None:
         raise LockError("the file holds no lock_version", where=where, mend="make a lock with `lockllm lock`")

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from lockllm.facts.fact import Path
 
+_PLAIN = re.compile(r"[ !#-\[\]-~]*\Z")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _SEGMENT = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^."'\s][^."']*?))\s*(?:\.|\Z)""")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
@@ -15,6 +16,8 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\
 
 def quoted(text: str) -> str:
     """A TOML basic string: printable ASCII stays, everything else is escaped."""
+    if _PLAIN.match(text):
+        return f'"{text}"'
     parts = []
     for char in text:
         code = ord(char)
