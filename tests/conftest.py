@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.servers import start
+
+# Whoever starts the tests in the background may have SIGINT ignored, and every server under test would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "examples" / "tiny"
