@@ -96,8 +96,11 @@ def digest(
 def _in_threads(work: _Work, count: int, buffer: int) -> None:
     threads = [threading.Thread(target=work.run, args=(buffer,), daemon=True) for _ in range(count)]
     try:
-        for thread in threads:
-            thread.start()
+        try:
+            for thread in threads:
+                thread.start()
+        except RuntimeError:  # a limit on memory or on threads
+            work.run(buffer)
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.2)

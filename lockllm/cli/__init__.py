@@ -125,8 +125,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _world(error)
     except MemoryError:
-        print("lockllm: this machine's memory limit is too low for it\n  mend  raise the limit", file=sys.stderr)
-        return 4
+        return _too_little("memory")
+    except RuntimeError as error:
+        return _too_little("threads") if "start new thread" in str(error) else _bug(error)
     except Exception as error:  # noqa: BLE001 - the last resort: a user never sees a traceback
         return _bug(error)
 
@@ -175,6 +176,11 @@ def _world(error: OSError) -> int:
     print(f"lockllm: {what}\n  mend  {'free some space' if error.errno == errno.ENOSPC else mend}", file=sys.stderr)
     if not error.filename:
         _silence()
+    return 4
+
+
+def _too_little(of: str) -> int:
+    print(f"lockllm: this machine's limit on {of} is too low for it\n  mend  raise the limit", file=sys.stderr)
     return 4
 
 

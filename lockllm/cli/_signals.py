@@ -24,7 +24,10 @@ def install() -> None:
     for number in numbers:
         signal.signal(number, _handle)
     _before.append({int(each) for each in signal.pthread_sigmask(signal.SIG_BLOCK, numbers)})
-    threading.Thread(target=_wait, args=(numbers,), name="signals", daemon=True).start()
+    try:
+        threading.Thread(target=_wait, args=(numbers,), name="signals", daemon=True).start()
+    except RuntimeError:  # a limit on memory or on threads: the handlers above do what they can
+        restore()
 
 
 def restore() -> None:

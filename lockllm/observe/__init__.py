@@ -13,7 +13,7 @@ from lockllm.errors import LockllmError
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Observation, Reading, Unobserved
-from lockllm.observe import asking, distributions, http, joining, libraries, live, looking, prompts, serving
+from lockllm.observe import asking, bounded, distributions, http, joining, libraries, live, looking, prompts, serving
 from lockllm.observe.asking import Said
 from lockllm.observe.gpu import Machine
 from lockllm.observe.joining import Pile
@@ -37,7 +37,7 @@ def observe(request: Request) -> Observation:
     pile = Pile()
     with ThreadPoolExecutor(max_workers=4) as pool:
         asked = _start(pool, found.address is not None, _ask, request, found)
-        files = pool.submit(looking.look, request, found, place)
+        files = bounded.start(pool, looking.look, request, found, place)
         machine = _start(pool, found.elsewhere is None, joining.machine, request, found)
         mapped = _start(pool, found.found is not None, _libraries, found, installed, deep)
         said: Said | None = _result(asked)
@@ -180,7 +180,7 @@ def _secrets(request: Request, found: Serving) -> tuple[str, ...]:
 
 
 def _start(pool: ThreadPoolExecutor, wanted: bool, function: Callable[..., Any], *args: Any) -> Future[Any] | None:
-    return pool.submit(function, *args) if wanted else None
+    return bounded.start(pool, function, *args) if wanted else None
 
 
 def _result(future: Future[Any] | None) -> Any:

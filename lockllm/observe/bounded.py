@@ -5,7 +5,28 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+
+
+def start(pool: ThreadPoolExecutor, function: Callable[..., Any], *args: Any) -> Future[Any]:
+    """A call in a thread of the pool; made here and now where the machine gives no thread."""
+    future: Future[Any] = Future()
+    first = iter((True,))
+
+    def run() -> None:
+        if not next(first, False):
+            return
+        try:
+            future.set_result(function(*args))
+        except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread
+            future.set_exception(error)
+
+    try:
+        pool.submit(run)
+    except RuntimeError:
+        run()
+    return future
 
 
 class Hung(Exception):
@@ -21,7 +42,10 @@ class Caller:
         self._todo: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self.hung = "the machine gives no thread to wait for it"
 
     def __call__(self, function: Callable[..., Any], *args: Any) -> Any:
         """The function's answer, or what it raised. Hung: it did not come back."""
@@ -41,7 +65,7 @@ class Caller:
     def close(self) -> None:
         """Let the thread end, where it still can."""
         self._todo.put(None)
-        if not self.hung:
+        if not self.hung and self._thread.ident is not None:
             self._thread.join(self.seconds)
 
     def _work(self) -> None:

@@ -97,10 +97,14 @@ def ask(
             found[at] = one(server, probes[at], headers or {}, deadline)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_MOST_THREADS, len(probes)))]
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError:  # a limit on memory or on threads
+        work()
     for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, deadline + 0.5 - time.monotonic()))
+        if thread.ident is not None:
+            thread.join(max(0.0, deadline + 0.5 - time.monotonic()))
     late = f"no answer within {seconds:g} s"
     return tuple(
         answer or Silence(probe, "timeout", f"{probe.method} {probe.path}: {late}", "see whether the server hangs")
