@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 
 import msgspec
 
@@ -26,7 +27,7 @@ class Side(msgspec.Struct, frozen=True):
 def sides(given: tuple[str, ...], cwd: str) -> tuple[Side, Side]:
     """Both sides as the command line names them. Raises UsageError for too many, LockError for what is no lock."""
     if len(given) == 7 or (len(given) == 9 and given[7]):  # path old-file old-hex old-mode new-file new-hex new-mode
-        return _side(given[1], cwd, given[0]), _side(given[4], cwd, given[0])
+        return _side(given[1], cwd, given[0]), _side(given[4], cwd, given[7] if len(given) == 9 else given[0])
     if len(given) > 2:
         raise UsageError(
             f"diff compares two locks, found {len(given)}", where="the command line", mend="lockllm diff BEFORE AFTER"
@@ -34,6 +35,11 @@ def sides(given: tuple[str, ...], cwd: str) -> tuple[Side, Side]:
     before = given[0] if given else "HEAD"
     after = given[1] if len(given) == 2 else "llm.lock"
     return _side(before, cwd), _side(after, cwd)
+
+
+def in_conflict(given: tuple[str, ...], environ: Mapping[str, str]) -> bool:
+    """Whether git calls its diff driver for a path that is not merged yet: then it names nothing else."""
+    return len(given) == 1 and "GIT_DIFF_PATH_TOTAL" in environ
 
 
 def with_templates(diff: Diff, before: Side, after: Side) -> Diff:
@@ -79,7 +85,7 @@ def _show(text: str, revision: str, path: str, cwd: str) -> str:
         raise UsageError("git does not answer within 30 s", where=text, mend="name two files") from cause
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        reason = said[-1].removeprefix("fatal: ") if said else f"git exits with {done.returncode}"
+        reason = said[-1].removeprefix("fatal: ").rstrip(".") if said else f"git exits with {done.returncode}"
         raise UsageError(
             f"{text!r} is neither a file nor a lock that git knows: {reason}",
             where="the command line",

@@ -9,6 +9,7 @@ import click
 from lockllm.cli import _git, _options
 from lockllm.judge.diff import diff as compare
 from lockllm.output import DIFF_FORMATS, render_diff
+from lockllm.output.escape import readable
 
 
 @click.command(short_help="Compare two locks for review.", context_settings={"ignore_unknown_options": False})
@@ -34,6 +35,9 @@ def command(
     AFTER is ./llm.lock where it is left out; both left out: HEAD against ./llm.lock. Called by git as a diff driver with
     seven arguments, it takes the second and the fifth.
     """
+    if _git.in_conflict(sides, os.environ):
+        click.echo(f"{readable(sides[0])} is in conflict: resolve it, or run `lockllm lock`")
+        return
     before, after = _git.sides(sides, os.getcwd())
     result = compare(before.lock, after.lock, names=(before.name, after.name))
     result = _git.with_templates(result, before, after)

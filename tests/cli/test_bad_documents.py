@@ -212,7 +212,8 @@ def test_all_problems_of_a_spec_are_told_at_once(folder: Path, call: Call) -> No
          "  in    llm.toml, line 1\n  mend  write reason = \"why it is accepted\""),
         ('[[waive]]\nfact = "host.gpu"\nfound = "x"\nreason = "y"\nuntil = "soon"\n', "until of the waiver of host.gpu is no date\n"
          "  in    llm.toml, line 1\n  mend  write until = 2027-03-31"),
-        (SPEC + '[[waive]]\nfact = "host.gpux"\nfound = "x"\nreason = "y"\n', "a waiver names no fact: host.gpux\n  in    llm.toml, line 7\n"
+        (SPEC + '[[waive]]\nfact = "host.gpux"\nfound = "x"\nreason = "y"\n', 
+            "a waiver names no fact: host.gpux\n  in    llm.toml, line 7\n"
          "  mend  did you mean host.gpu?"),
         ('[waive]\nfact = "host.gpu"\n', "waive is no list of tables\n  in    llm.toml, line 1\n"
          "  mend  write [[waive]] with fact, found and reason"),
