@@ -46,6 +46,7 @@ def observe(request: Request) -> Observation:
         joining.given(pile, request, found)
         for part in _result(mapped) or ():
             pile.add(part)
+        joining.no_cuda(pile, found)
         seen_machine: Machine | None = _result(machine)
         looked: Files = files.result()
     host = joining.host(pile, request, found, seen_machine) if seen_machine is not None else {}
@@ -95,12 +96,12 @@ def _rules(
     if given is not None:
         _guarded(pile, f"arguments of {engine.name}", lambda: joining.in_force(engine, given, context(), found))
         _guarded(pile, f"arguments of {engine.name}", lambda: engine.checks(given, context()))
-    if looked.main is not None:
-        main = looked.main
+    if looked.prompt is not None:
+        of = looked.prompt
         _guarded(
             pile,
             "chat template",
-            lambda: prompts.observe(found, engine, main, context(), pile.values, request, said),
+            lambda: prompts.observe(found, engine, of, context(), pile.values, request, said, looked.main),
         )
     elif said is not None and said.engine is engine:
         shown = said

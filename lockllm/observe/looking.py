@@ -31,6 +31,7 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
     """What the files gave: the look at the checkpoint itself, and readings of everything beside it."""
 
     main: Look | None = None
+    prompt: Look | None = None  # the look at the files that make the prompt: the main one, or a tokenizer's of its own
     source: str = ""  # how it is known that this is the checkpoint
     readings: tuple[Reading, ...] = ()
     unobserved: tuple[Unobserved, ...] = ()
@@ -54,9 +55,10 @@ def look(request: Request, serving: Serving, place: tuple[str, str | None, str] 
         else:
             unseen += _nothing(Unobserved(("checkpoint",), looked.what, looked.mend))
     given = serving.plan.given if serving.plan else None
+    prompt = main
     if given is not None:
         if given.tokenizer is not None and not _same(given.tokenizer, given.model):
-            _tokenizer(request, serving, given.tokenizer, found, unseen)
+            prompt = _tokenizer(request, serving, given.tokenizer, found, unseen)
         if given.draft is not None:
             _beside(request, serving, given.draft, ("draft",), found, unseen)
         for name, model in given.adapters.items():
@@ -64,7 +66,7 @@ def look(request: Request, serving: Serving, place: tuple[str, str | None, str] 
         found += _code_commit(given)
         for one in given.paths:
             (found if isinstance(item := _content(serving, one), Reading) else unseen).append(item)  # type: ignore[arg-type]
-    return Files(main=main, source=source, readings=tuple(found), unobserved=tuple(unseen))
+    return Files(main=main, prompt=prompt, source=source, readings=tuple(found), unobserved=tuple(unseen))
 
 
 def hashing(request: Request, serving: Serving) -> Hashing:
@@ -120,8 +122,8 @@ def _other(request: Request, serving: Serving, model: Model) -> Look | Unobserve
 
 def _tokenizer(
     request: Request, serving: Serving, model: Model, found: list[Reading], unseen: list[Unobserved]
-) -> None:
-    """A tokenizer of another repository or folder: its own repo, commit and content."""
+) -> Look | None:
+    """A tokenizer of another repository or folder: its own repo, commit and content. The template is taken from there too."""
     looked = _other(request, serving, model)
     if isinstance(looked, Look):
         found += [reading for reading in looked.readings if reading.fact.path[0] == "tokenizer"]
@@ -129,9 +131,10 @@ def _tokenizer(
         for key, value in (("repo", looked.layout.repo), ("commit", looked.layout.commit)):
             if value is not None:
                 found.append(seen(("tokenizer", key), value, source, By.FILE))
-    else:
-        reason, mend = (looked.reason, looked.mend) if isinstance(looked, Unobserved) else (looked.what, looked.mend)
-        unseen.append(Unobserved(("tokenizer",), reason, mend))
+        return looked
+    reason, mend = (looked.reason, looked.mend) if isinstance(looked, Unobserved) else (looked.what, looked.mend)
+    unseen += [Unobserved((group,), reason, mend) for group in ("tokenizer", "chat_template", "prompt_probes")]
+    return None
 
 
 def _beside(

@@ -24,9 +24,12 @@ _GGUF = "tokenizer.chat_template"
 
 def observe(
     serving: Serving, engine: Engine | None, look: Look, context: Context, held: Mapping[Path, Any],
-    request: Request, said: Said | None = None,
+    request: Request, said: Said | None = None, main: Look | None = None,
 ) -> Iterator[Reading | Unobserved | Check]:  # fmt: skip
-    """Template, context and probes, beside what the server itself says of them. The request keeps the text in force."""
+    """Template, context and probes, beside what the server itself says of them. The request keeps the text in force.
+
+    `look` is at the tokenizer's files, `main` at the model's where they lie elsewhere.
+    """
     if look.format == "gguf" and not look.gguf:
         for group in ("chat_template", "prompt_probes"):
             yield Unobserved((group,), "no header of a GGUF was read", "name one GGUF file that is here")
@@ -48,8 +51,12 @@ def observe(
     )
     keys = {key: str(value) for key, value in look.gguf.items() if key.startswith(_GGUF) and isinstance(value, str)}
     tokenizer = os.path.join(look.layout.root, "tokenizer.json")
+
+    def read(name: str) -> bytes | None:
+        return main.read(name) if name == "config.json" and main is not None else look.read(name)
+
     found = readings.observe(
-        look.read,
+        read,
         look.names,
         setup,
         gguf=keys if look.gguf else None,

@@ -185,3 +185,24 @@ def test_vllm_renders_and_tokenizes_every_probe_as_we_do(vllm_venv: Path, tiny: 
         name for name, ids in shown.items() if probes.token_ids_sha256(ids) != ours[f"prompt_probes.{name}.token_ids"]
     ]
     assert differ == []
+
+
+def planned(folder: Path, *words: str) -> Observation:
+    return observe(
+        Request(command=("vllm", "serve", "model", *words), cwd=str(folder), environ={"PATH": "/bin"}, gpu="none")
+    )
+
+
+def test_a_tokenizer_of_its_own_brings_the_template(tiny: Path) -> None:
+    folder = tiny.parent
+    tokenizer = folder / "tokenizer"
+    tokenizer.mkdir()
+    (tokenizer / "tokenizer.json").write_bytes((tiny / "tokenizer.json").read_bytes())
+    (tokenizer / "tokenizer_config.json").write_text(json.dumps({"chat_template": "other"}))
+    found = {each.fact.key: each.value for each in planned(folder, "--tokenizer", "tokenizer").readings}
+    assert found["chat_template.source"] == "tokenizer_config.json"
+    assert found["prompt_probes.user.token_count"] > 0
+    without = planned(folder, "--tokenizer", "/none")
+    assert not any(each.fact.path[0] in ("chat_template", "prompt_probes") for each in without.readings)
+    gaps = {each.path[0]: each.reason for each in without.unobserved}
+    assert gaps["prompt_probes"] == gaps["chat_template"] != ""
