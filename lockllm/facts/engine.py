@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from lockllm.facts.fact import Fact, Family, Group, Kind, Policy, Stage
 from lockllm.facts.types import ANY, PACKAGE, SHA256, TEXT, VERSION
 
@@ -44,11 +46,13 @@ ARTIFACT_VERSION = Fact(
 IMAGE = Fact(
     ("engine", "image"), TEXT, Kind.IDENTITY, "the image has another name", "deploy the locked image",
     "The container image's name and tag; visible only from outside the container.", policy=Policy.REPORT, on_request=True,
+    why="a name says nothing of what is in the image",
 )  # fmt: skip
 IMAGE_DIGEST = Fact(
     ("engine", "image_digest"), TEXT, Kind.STEP, "the image holds other packages and libraries",
     "deploy the image by the locked digest", "The digest of the container image; visible only from outside the container.",
     policy=Policy.REPORT, on_request=True,
+    why="from inside a container it cannot be seen; packages and libraries are compared themselves",
 )  # fmt: skip
 GENERATION = Fact(
     ("engine", "generation"), TEXT, Kind.NOISE, "another internal engine schedules and samples", "start the locked generation",
@@ -103,15 +107,29 @@ ROCM_VERSION = Fact(
 )  # fmt: skip
 ROCM_DRIVER = Fact(
     ("rocm", "driver"), VERSION, Kind.IDENTITY, "another kernel driver runs", "install the locked driver",
-    "The amdgpu kernel driver.", policy=Policy.REPORT,
+    "The amdgpu kernel driver.", policy=Policy.REPORT, why="in-tree drivers have the kernel's release", live=False,
 )  # fmt: skip
 
 ENV = Group(name="env", about="variables that change results")
+
+
+def _variable(row: Fact[str]) -> Fact[str]:
+    """What the catalogue says of one variable."""
+    from lockllm.facts import variables
+
+    found = variables.find(row.path[-1])
+    if found is None or not found.effect:
+        return row
+    steps = found.kind not in (variables.Class.NUMERICS, variables.Class.SCHEDULING)
+    return msgspec.structs.replace(row, kind=Kind.STEP if steps else Kind.NOISE, effect=found.effect)
+
+
 VARIABLE = Family(
     Fact(
         ("env",), TEXT, Kind.STEP, "the engine reads another value", "set the variable as locked, or unset it",
         "An allow-listed environment variable of the server; never a secret.", on_request=True,
-    )
+    ),
+    detail=_variable,
 )  # fmt: skip
 KERNELS = Group(name="kernels", about="what `auto` chose at start; mostly only the start log shows it")
 _KERNELS = {

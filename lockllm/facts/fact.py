@@ -70,7 +70,8 @@ class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False):
     effect: str  # one clause, likely, no full stop
     mend: str  # the usual way back, an imperative clause
     about: str = ""  # one sentence for `explain`
-    policy: Policy = Policy.EXACT
+    policy: Policy = Policy.EXACT  # the default; `lock` writes every other one
+    why: str = ""  # why the default policy is what it is, a clause; empty: what its kind says
     follows_from: tuple[
         str, ...
     ] = ()  # keys: matches, unseen, where all of these are computed matches; groups the report
@@ -114,6 +115,7 @@ class Family(msgspec.Struct, Generic[T], frozen=True, eq=False):
     closed: bool = False  # all members are listed: one that the lock lacks is a mismatch, expected absent
     closed_by: Path = ()  # closed in locks that hold anything below this; empty: that hold a member
     depth: int = 1  # how many segments a member adds; 0: one or more
+    detail: Callable[[Fact[T]], Fact[T]] | None = None  # a member's own kind and effect, where they are known
 
     @property
     def path(self) -> Path:
@@ -122,7 +124,8 @@ class Family(msgspec.Struct, Generic[T], frozen=True, eq=False):
 
     def of(self, *names: str) -> Fact[T]:
         """The member of that name."""
-        return msgspec.structs.replace(self.row, path=(*self.path, *names))
+        row = msgspec.structs.replace(self.row, path=(*self.path, *names))
+        return self.detail(row) if self.detail is not None else row
 
     def holds(self, path: Path) -> bool:
         """Whether a path is that of a member."""

@@ -19,7 +19,7 @@ GPU_ = Fact(
 GPU_PRODUCT = Fact(
     ("host", "gpu_product"), TEXT, Kind.NOISE, "kernel tables are looked up by this exact string", _MOVE,
     "The exact product string that the driver gives.", policy=Policy.REPORT, stale_with=("host.gpu",), live=False,
-    causes=("host.gpu",),
+    causes=("host.gpu",), why="drivers rename a product that stays the same card; host.gpu compares the card",
 )  # fmt: skip
 GPU_DEVICE = Fact(
     ("host", "gpu_device"), TEXT, Kind.NOISE, "the GPU is another model", _MOVE, "The PCI vendor:device ids: the firm key of a GPU.",
@@ -27,7 +27,8 @@ GPU_DEVICE = Fact(
 )  # fmt: skip
 GPU_COUNT = Fact(
     ("host", "gpu_count"), COUNT, Kind.NOISE, "the work is split otherwise", "give the server the locked number of GPUs",
-    "GPUs that this server uses, not those the host has.", live=False, causes=("serve.tensor_parallel_size",),
+    "GPUs that this server uses, not those the host has: check.gpus_enough compares those that it sees.", live=False,
+    why="the number of ranks decides how sums are split; how many the host has does not matter", causes=("serve.tensor_parallel_size",),
 )  # fmt: skip
 GPU_ORDER = Fact(
     ("host", "gpu_order"), ANY, Kind.NOISE, "ranks land on other GPUs", "set CUDA_VISIBLE_DEVICES as locked",
@@ -39,7 +40,8 @@ GPU_HEALTH = Fact(
 )  # fmt: skip
 GPU_MEMORY = Fact(
     ("host", "gpu_memory"), MEMORY, Kind.NOISE, "limits of batch and context that follow free memory move", _MOVE,
-    "Memory of one GPU.", policy=Policy.COMPATIBLE, stale_with=("host.gpu",), live=False, causes=("host.gpu",),
+    "Memory of one GPU.", policy=Policy.COMPATIBLE, why="each driver keeps a little more or less of it for itself",
+    stale_with=("host.gpu",), live=False, causes=("host.gpu",),
 )  # fmt: skip
 COMPUTE_CAPABILITY = Fact(
     ("host", "compute_capability"), VERSION, Kind.NOISE, "other kernels are chosen", _MOVE,
@@ -64,14 +66,18 @@ CONFIDENTIAL_COMPUTE = Fact(
 VIRTUALIZATION = Fact(
     ("host", "virtualization"), TEXT, Kind.IDENTITY, "the GPU is passed through otherwise", "run on the locked kind of host",
     "none, passthrough or vgpu.", policy=Policy.REPORT, stale_with=("host.gpu",), live=False,
+    why="the same card computes the same through a hypervisor",
 )  # fmt: skip
 DRIVER = Fact(
     ("host", "driver"), VERSION, Kind.NOISE, "kernels are compiled and scheduled by another driver", "install the locked driver",
-    "The GPU driver; `compatible` where llm.toml gives a range.", live=False,
+    "The GPU driver.", live=False,
+    why="it compiles kernels that hold no code for the GPU; where llm.toml gives a range, `compatible` lets any driver "
+    "inside it pass, because hosts of one fleet differ in its last digits",
 )  # fmt: skip
 DRIVER_CUDA = Fact(
     ("host", "driver_cuda"), VERSION, Kind.IDENTITY, "the driver supports another CUDA", "install the locked driver",
-    "The newest CUDA that the driver supports.", policy=Policy.REPORT, stale_with=("host.driver",), causes=("host.driver",),
+    "The newest CUDA that the driver supports.", policy=Policy.REPORT, why="it follows host.driver and moves nothing else",
+    stale_with=("host.driver",), causes=("host.driver",),
     live=False,
 )  # fmt: skip
 CPU = Fact(
@@ -81,6 +87,7 @@ CPU = Fact(
 PYTHON = Fact(
     ("host", "python"), VERSION, Kind.IDENTITY, "another interpreter runs the server", "use the locked Python",
     "The Python of the serving environment.", policy=Policy.REPORT,
+    why="packages decide what is computed, not the interpreter",
 )  # fmt: skip
 PLACEMENT = Fact(
     ("host", "placement"), ANY, Kind.STEP, "layers fell back to the CPU", "free GPU memory and start the server again",

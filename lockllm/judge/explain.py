@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Engine
+from lockllm.facts import variables
 from lockllm.facts.fact import Fact, Kind, Policy, Stage
 
 KINDS = {
@@ -47,6 +48,7 @@ def explain(fact: Fact[Any], engines: dict[str, Engine]) -> Explanation:
         lines.append(("locked", "only where llm.toml names it, or `lock --pin` takes it from an observation"))
     if not fact.verified:
         lines.append(("verified", "never: it is recorded and diffed"))
+    lines += _readers(fact)
     words = ("set_by", "default", "seen_at", "unknown")
     told = []
     for name, engine in engines.items():
@@ -56,10 +58,39 @@ def explain(fact: Fact[Any], engines: dict[str, Engine]) -> Explanation:
     return Explanation(key=fact.key, about=fact.about, lines=tuple(lines), engines=tuple(told))
 
 
+def _readers(fact: Fact[Any]) -> list[tuple[str, str]]:
+    """For a variable: its class, and who reads it since and until when."""
+    if fact.path[0] != "env" or len(fact.path) != 2:
+        return []
+    found = variables.readers(fact.path[1])
+    if not found:
+        return [("class", "not in the catalogue: its value is never read")]
+    told = ", ".join(f"{row.engine or 'libraries below the engines'}{_span(row)}" for row in found)
+    kept = "" if found[0].recorded else "; its value is never locked as it stands"
+    return [("class", f"{found[0].kind.value}{kept}"), ("read by", told)]
+
+
+def _span(row: variables.Variable) -> str:
+    since = f" since {row.since}" if row.since else ""
+    return since + (f" until {row.until}" if row.until else "")
+
+
 def _policy(fact: Fact[Any]) -> str:
-    text = fact.policy.value
-    if fact.policy is Policy.REPORT:
-        text += ": shown, never a reason to refuse, because it moves with harmless changes"
+    told = {
+        Policy.EXACT: "any difference is a reason to refuse",
+        Policy.COMPATIBLE: "a difference is a reason to refuse where it is not tolerable",
+        Policy.REPORT: "shown, never a reason to refuse",
+        Policy.IGNORE: "not compared",
+    }
+    text = f"{fact.policy.value}: {told[fact.policy]}, because {fact.why or _WHY[fact.kind]}"
     if fact.type.compatible is not None:
         text += f"; `compatible` tolerates {fact.type.why_compatible}"
     return text
+
+
+_WHY = {
+    Kind.STEP: "behavior moves with it",
+    Kind.NOISE: "last bits move with it, and where two tokens are near each other that is another answer",
+    Kind.FAILURE: "the server may not start with another value",
+    Kind.IDENTITY: "it says what runs",
+}

@@ -74,6 +74,23 @@ def environment(pile: Pile, request: Request, serving: Serving, engine: Engine |
     return packages.versions(serving.environment)
 
 
+def no_cuda(pile: Pile, serving: Serving) -> None:
+    """A server whose every mapping shows, and that maps and imports nothing of CUDA, has none.
+
+    An engine that imports no torch shows what it maps only while it runs.
+    """
+    if any(each.fact.path[0] == "cuda" for each in pile.readings):
+        return
+    if serving.found is None and serving.engine is not None and "torch" not in serving.engine.packages:
+        reason = "which libraries of CUDA it loads, only the running server shows"
+        pile.unobserved.insert(0, Unobserved(("cuda",), reason, "verify at stage live or all", due=Stage.LIVE))
+    if serving.found is None or not serving.found.loaded.files or serving.found.loaded.closed:
+        return
+    source = f"pid {serving.found.process.pid} maps no library of CUDA"
+    for name in ("runtime", "cudnn", "nccl", "cublas"):
+        pile.readings.append(seen(("cuda", name), None, source, By.LIBRARY))
+
+
 def machine(request: Request, serving: Serving) -> Machine:
     """The GPUs of this machine; none for an engine that is built without them. At stage live no driver is asked."""
     environment = serving.environment

@@ -75,6 +75,13 @@ def find(name: str, engine: str | None = None) -> Variable | None:
     return None
 
 
+def readers(name: str) -> tuple[Variable, ...]:
+    """Every row that a variable has: its engines, then the libraries."""
+    exact, families = _tables()
+    owners = sorted({*exact, *families}, key=lambda owner: (not owner, owner))
+    return tuple(row for owner in owners if (row := find(name, owner)) is not None and row.engine == owner)
+
+
 def rows(engine: str) -> tuple[Variable, ...]:
     """Every row of one engine, or of the libraries below (empty)."""
     exact, families = _tables()
