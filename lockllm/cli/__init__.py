@@ -71,16 +71,20 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 good; 1 something differs, or a lock is stale; 2 usage or input wrong; 3 nothing differs, but "
     "something due could not be seen; 4 our own reading or writing failed.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="lockllm", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Pin everything that turns a model's weights into tokens, and say what moved.
 
     Edit llm.toml, run `lockllm lock`, commit llm.lock; run `lockllm verify` where the server runs.
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

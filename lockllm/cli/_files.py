@@ -16,6 +16,7 @@ from lockllm.errors import LockError, LockllmError, UsageError, WorldError
 from lockllm.facts.observation import Observation
 
 _MENDS = {errno.ENOSPC: "free some space", errno.EDQUOT: "free some space", errno.ENOENT: "make its directory"}
+_NO_LOCK = "make one with `lockllm lock`, or name it: lockllm verify PATH"
 PENDING: set[str] = set()
 """Files that stand beside their targets, not whole yet."""
 
@@ -45,21 +46,21 @@ def read_bytes(path: str, error: type[LockllmError], mend: str) -> bytes:
 
 def read_lock(path: str) -> Lock:
     """The lock in a file."""
-    data = read_bytes(path, LockError, "make one with `lockllm lock`, or name it: lockllm verify PATH")
-    if not data.strip():
-        raise LockError("the file is empty", where=path, mend="make a lock with `lockllm lock`")
-    return read_lock_text(toml.decode(data, path, LockError), path)
+    return _lock(read_bytes(path, LockError, _NO_LOCK), path)
 
 
 def read_observation(path: str) -> Observation:
     """The observation in a file, or on standard input."""
-    from lockllm.documents import observation
     from lockllm.errors import ObservationError
 
-    data = read_bytes(path, ObservationError, "write one with `lockllm observe -o FILE`")
-    if not data.strip():
-        raise ObservationError("the file is empty", where=path, mend="write one with `lockllm observe -o FILE`")
-    return observation.read(data, path)
+    return _observation(read_bytes(path, ObservationError, "write one with `lockllm observe -o FILE`"), path)
+
+
+def read_either(path: str) -> Lock | Observation:
+    """The lock or the observation in a file: what begins with a brace is JSON."""
+    data = read_bytes(path, LockError, _NO_LOCK)
+    is_json = path.endswith(".json") or data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+    return _observation(data, path) if is_json else _lock(data, path)
 
 
 def write_text(path: str, text: str) -> None:
@@ -90,6 +91,21 @@ def write_text(path: str, text: str) -> None:
             if beside:
                 os.unlink(beside)
         PENDING.discard(beside)
+
+
+def _lock(data: bytes, path: str) -> Lock:
+    if not data.strip():
+        raise LockError("the file is empty", where=path, mend="make a lock with `lockllm lock`")
+    return read_lock_text(toml.decode(data, path, LockError), path)
+
+
+def _observation(data: bytes, path: str) -> Observation:
+    from lockllm.documents import observation
+    from lockllm.errors import ObservationError
+
+    if not data.strip():
+        raise ObservationError("the file is empty", where=path, mend="write one with `lockllm observe -o FILE`")
+    return observation.read(data, path)
 
 
 def _write_stream(path: str, target: str, text: str) -> None:

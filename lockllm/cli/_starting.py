@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lockllm import engines
+from lockllm.cli._inspecting import known
 from lockllm.documents.spec_text import Start
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Path
@@ -17,6 +18,7 @@ def of_checkpoint(path: str, engine: str | None, folder: str) -> Start:
     """A spec for the files at a path: by repository where they lie in the Hub's cache, else by path."""
     from lockllm.checkpoint import look
 
+    known(engine)
     layout = look(path, engine=engine, hashing="none").layout
     if layout.repo is not None and layout.kind == "snapshot":
         return Start(engine=engine, repo=layout.repo, revision=layout.revision or layout.commit)

@@ -8,7 +8,7 @@ from lockllm import engines
 from lockllm.errors import UsageError
 from lockllm.facts import check, keys, registry
 from lockllm.judge.explain import explain
-from lockllm.output.explained import check_text, group_text, text
+from lockllm.output.explained import check_text, checks_text, group_text, text
 
 
 @click.command(short_help="Say what a fact is, what it moves, and where it is set and seen.")
@@ -17,11 +17,14 @@ from lockllm.output.explained import check_text, group_text, text
 def command(fact: str, engine: str | None) -> None:
     """Say what a fact is, what it moves, and where each engine sets, defaults and shows it.
 
-    FACT is a key such as serve.dtype, a group such as host, or a finding such as check.files_complete.
+    FACT is a key such as serve.dtype, a group such as host, or a finding such as check.files_complete; `check` lists all.
     """
     row = next((row for row in check.CHECKS if row.name in (fact, f"check.{fact}")), None)
     if row is not None:
         click.echo(check_text(row), nl=False)
+        return
+    if fact == "check":
+        click.echo(checks_text(check.CHECKS), nl=False)
         return
     if fact in registry.GROUP:
         click.echo(group_text(registry.GROUP[fact], registry.ROWS, registry.FAMILIES), nl=False)
@@ -32,13 +35,13 @@ def command(fact: str, engine: str | None) -> None:
         raise UsageError(f"{fact!r} is no key", where="the command line", mend="lockllm explain serve.dtype") from cause
     found = registry.find(path)
     if not found.known:
-        meant = registry.nearest(fact, [*(row.key for row in registry.ROWS), *registry.GROUP])
+        kind = "check" if path[0] == "check" else "fact"
+        names = [row.name for row in check.CHECKS] if kind == "check" else [row.key for row in registry.ROWS]
+        meant = registry.nearest(fact, [*names, *registry.GROUP])
         raise UsageError(
-            f"there is no fact {fact}",
+            f"there is no {kind} {fact}",
             where="the command line",
             mend=f"did you mean {meant}?" if meant else "see `lockllm explain checkpoint`",
         )
-    names = (engine,) if engine else engines.available()
-    click.echo(
-        text(explain(found, {name: engines.load(name) for name in names if name in engines.available()})), nl=False
-    )
+    chosen = [name for name in engines.available() if engine in (None, name)]
+    click.echo(text(explain(found, {name: engines.load(name) for name in chosen})), nl=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lockllm.cli import _files
+from lockllm.documents.lock import Lock
 from lockllm.judge import fingerprint
 
 
@@ -19,8 +20,8 @@ def command(file: str, lock_file: str | None) -> None:
     It has five parts: weights (w), template (t), engine (e), numerics (n), sampling (s). Two ids show at a glance which part
     moved; `?` stands for a part in which something could not be seen, `-` for one that holds nothing.
     """
-    if file.endswith(".json") or file == "-":
-        lock = _files.read_lock(lock_file) if lock_file else None
-        click.echo(fingerprint.of_observation(_files.read_observation(file), lock))
+    read = _files.read_either(file)
+    if isinstance(read, Lock):
+        click.echo(fingerprint.of_lock(read))
     else:
-        click.echo(fingerprint.of_lock(_files.read_lock(file)))
+        click.echo(fingerprint.of_observation(read, _files.read_lock(lock_file) if lock_file else None))

@@ -44,6 +44,14 @@ def check_text(row: CheckRow) -> str:
     return "\n".join([row.name, *_wrapped(row.about, "  "), "", *_labeled("if it fails", row.effect)]) + "\n"
 
 
+def checks_text(rows: Sequence[CheckRow]) -> str:
+    """All findings."""
+    lines = ["check", *_wrapped("findings that need no lock: what a host says against itself", "  "), ""]
+    for row in rows:
+        lines += [f"  {row.name}", *_wrapped(row.about, "      ")]
+    return "\n".join(lines) + "\n"
+
+
 def _labeled(label: str, value: str) -> list[str]:
     first, *rest = _wrapped(value, " " * _LABEL) or [""]
     return [f"  {label:<{_LABEL - 2}}{first.strip()}", *rest]

@@ -121,16 +121,6 @@ def test_lines_may_end_as_on_windows(kind: Kind, call: Call) -> None:
     assert call(*command).code == 0
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_document_that_may_not_be_read(kind: Kind, call: Call) -> None:
-    name, command, _ = kind
-    Path(name).chmod(0)
-    done = call(*command)
-    assert (done.code, done.err) == (
-        4, f"lockllm: the file cannot be read: permission denied\n  in    {name}\n  mend  see to its permissions\n",
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("name", ["llm.toml", "llm.lock"])
 @pytest.mark.parametrize(
     ("text", "what", "where", "mend"),
@@ -212,7 +202,7 @@ def test_all_problems_of_a_spec_are_told_at_once(folder: Path, call: Call) -> No
          "  in    llm.toml, line 1\n  mend  write reason = \"why it is accepted\""),
         ('[[waive]]\nfact = "host.gpu"\nfound = "x"\nreason = "y"\nuntil = "soon"\n', "until of the waiver of host.gpu is no date\n"
          "  in    llm.toml, line 1\n  mend  write until = 2027-03-31"),
-        (SPEC + '[[waive]]\nfact = "host.gpux"\nfound = "x"\nreason = "y"\n', 
+        (SPEC + '[[waive]]\nfact = "host.gpux"\nfound = "x"\nreason = "y"\n',
             "a waiver names no fact: host.gpux\n  in    llm.toml, line 7\n"
          "  mend  did you mean host.gpu?"),
         ('[waive]\nfact = "host.gpu"\n', "waive is no list of tables\n  in    llm.toml, line 1\n"
