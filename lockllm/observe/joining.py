@@ -74,23 +74,6 @@ def environment(pile: Pile, request: Request, serving: Serving, engine: Engine |
     return packages.versions(serving.environment)
 
 
-def no_cuda(pile: Pile, serving: Serving) -> None:
-    """A server whose every mapping shows, and that maps and imports nothing of CUDA, has none.
-
-    An engine that imports no torch shows what it maps only while it runs.
-    """
-    if any(each.fact.path[0] == "cuda" for each in pile.readings):
-        return
-    if serving.found is None and serving.engine is not None and "torch" not in serving.engine.packages:
-        reason = "which libraries of CUDA it loads, only the running server shows"
-        pile.unobserved.insert(0, Unobserved(("cuda",), reason, "verify at stage live or all", due=Stage.LIVE))
-    if serving.found is None or not serving.found.loaded.files or serving.found.loaded.closed:
-        return
-    source = f"pid {serving.found.process.pid} maps no library of CUDA"
-    for name in ("runtime", "cudnn", "nccl", "cublas"):
-        pile.readings.append(seen(("cuda", name), None, source, By.LIBRARY))
-
-
 def machine(request: Request, serving: Serving) -> Machine:
     """The GPUs of this machine; none for an engine that is built without them. At stage live no driver is asked."""
     environment = serving.environment
@@ -131,6 +114,23 @@ def used_gpus(pile: Pile, request: Request, serving: Serving, seen_machine: Mach
         cuda.usable(seen_machine, choice.gpus[: used.count] if used else choice.gpus, (), ""),
     ):
         pile.add([check] if check is not None else [])
+
+
+def _no_cuda(pile: Pile, serving: Serving) -> None:
+    """A server whose every mapping shows, and that maps and imports nothing of CUDA, has none.
+
+    An engine that imports no torch shows what it maps only while it runs.
+    """
+    if any(each.fact.path[0] == "cuda" for each in pile.readings):
+        return
+    if serving.found is None and serving.engine is not None and "torch" not in serving.engine.packages:
+        reason = "which libraries of CUDA it loads, only the running server shows"
+        pile.unobserved.insert(0, Unobserved(("cuda",), reason, "verify at stage live or all", due=Stage.LIVE))
+    if serving.found is None or not serving.found.loaded.files or serving.found.loaded.closed:
+        return
+    source = f"pid {serving.found.process.pid} maps no library of CUDA"
+    for name in ("runtime", "cudnn", "nccl", "cublas"):
+        pile.readings.append(seen(("cuda", name), None, source, By.LIBRARY))
 
 
 def _libcuda(pile: Pile) -> DriverLibrary | None:
@@ -223,6 +223,7 @@ def silent(pile: Pile, serving: Serving, said: Said | None) -> None:
 
 def not_running(pile: Pile, serving: Serving) -> None:
     """Why nothing is known of the arguments where no server runs, and no command of an engine is planned."""
+    _no_cuda(pile, serving)
     if serving.live or (serving.plan is not None and serving.plan.given is not None):
         return
     reason, mend = (
