@@ -115,6 +115,8 @@ def survey(
             for of, fact in parts
         ]
         readings += [one for one in (whole, *each) if one is not None]
+        if whole is None:
+            unobserved.append(Unobserved(("checkpoint", "content_sha256"), *_why_no_digest(held, hashing)))
         if not found.listing.cut:
             complete |= {("checkpoint", "files"), ("checkpoint", "blake3")}
     return Look(
@@ -125,6 +127,13 @@ def survey(
         special_tokens=said.weights.special, dtypes=said.weights.dtypes,
         warnings=(f"no digest is kept: {why_not_kept}",) if why_not_kept else (),
     )  # fmt: skip
+
+
+def _why_no_digest(held: list[SeenFile], hashing: Hashing) -> tuple[str, str]:
+    without = [file.path for file in held if file.sha256 is None]
+    if hashing == "quick" and without:
+        return f"a quick look hashes no weights, and {without[0]} claims no digest", "look without --quick"
+    return "not every file has a digest", "see the files that cannot be read"
 
 
 def _gguf(held: tensors.Weights) -> dict[str, Any]:
