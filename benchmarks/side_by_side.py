@@ -26,6 +26,39 @@ class Row(NamedTuple):
         return self.ours / self.theirs
 
 
+class Run(NamedTuple):
+    """One run of a command: how long it took, what it printed, and the most memory that it held."""
+
+    ms: float
+    out: str
+    mb: float
+    code: int
+
+
+def run(command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None) -> Run:
+    """Run a command once. Memory is that of the process itself, without its children."""
+    start = time.perf_counter()
+    with subprocess.Popen(
+        command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        out = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return Run((time.perf_counter() - start) * 1000, out, used.ru_maxrss / 1024, process.returncode)
+
+
+def medians(commands: Mapping[str, Sequence[str]], cwd: Path, *, rounds: int = 5) -> dict[str, Run]:
+    """Each command's run of median length; all of them turn by turn. What prints one number of milliseconds is believed."""
+    runs: dict[str, list[Run]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            each = run(command, cwd)
+            own = each.out.strip()
+            runs[name].append(each._replace(ms=float(own)) if own.replace(".", "", 1).isdigit() else each)
+    return {name: sorted(each)[len(each) // 2] for name, each in runs.items()}
+
+
 def compare(
     what: str,
     ours: Sequence[str],

@@ -15,7 +15,7 @@ BASE = [sys.executable, "-c", "import click, msgspec, tomllib, hashlib, json"]
 
 
 def rows() -> Iterator[Row]:
-    """The start of the commands that a gate and a reviewer run, bytecode written."""
+    """The start of the commands that a gate and a reviewer run, with bytecode and, as in many images, without any."""
     lockllm = str(Path(sys.executable).parent / "lockllm")
     compileall.compile_dir(Path(__file__).parent.parent / "lockllm", quiet=1)
     with tempfile.TemporaryDirectory() as made:
@@ -29,6 +29,8 @@ def rows() -> Iterator[Row]:
             ("verify --observation, 500 lines", ["verify", "a.lock", "--observation", "host.json"], 1.6),
         ):
             yield compare(what, [lockllm, *arguments], BASE, goal, cwd=folder)
+            bare = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": str(folder / "none")}
+            yield compare(f"{what}, no bytecode", [lockllm, *arguments], BASE, goal, cwd=folder, env=bare, rounds=7)
 
 
 def _lock(digit: str) -> str:

@@ -104,7 +104,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         grouped: dict[Path, list[Reading]] = {}
         for reading in self.readings:
             grouped.setdefault(reading.fact.path, []).append(reading)
-        return {path: tuple(sorted(found, key=lambda reading: reading.by)) for path, found in grouped.items()}
+        return {
+            path: tuple(found if len(found) == 1 else sorted(found, key=lambda reading: reading.by))
+            for path, found in grouped.items()
+        }
 
 
 def values(readings: Iterable[Reading]) -> dict[Path, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from lockllm.facts import chat_template, checkpoint, engine, host, keys, sampling, serve
 from lockllm.facts.fact import Fact, Family, Group, Kind, Path
 from lockllm.facts.observation import ABSENT, By, Raw, Reading
-from lockllm.facts.types import ANY
+from lockllm.facts.types import ANY, same_any
 
 GROUPS: tuple[Group, ...] = (
     checkpoint.CHECKPOINT, checkpoint.TOKENIZER, chat_template.CHAT_TEMPLATE, checkpoint.QUANTIZATION, checkpoint.ADAPTERS,
@@ -94,8 +94,6 @@ def dump(row: Fact[Any], value: Any) -> Any:
 
 def same(row: Fact[Any], one: Any, other: Any) -> bool:
     """Whether two values of a fact are one: by its type, or by plain equality where either could not be parsed."""
-    from lockllm.facts.types import same_any
-
     if one is ABSENT or other is ABSENT:
         return one is other
     if isinstance(one, Raw) or isinstance(other, Raw):
@@ -109,6 +107,7 @@ def seen(key: str | Path, raw: object, source: str, by: By, evidence: str = "com
     return Reading(row, read(row, raw), source, by, evidence)
 
 
+@lru_cache(maxsize=50_000)
 def position(path: Path) -> tuple[Any, ...]:
     """Where a fact stands in the lock: groups in order, rows in order, members by name, long tables last."""
     last = next((number for number, long in enumerate(_LAST, 1) if path[: len(long)] == long), 0)

@@ -61,14 +61,17 @@ def of_results(lock: Lock, results: Mapping[Path, Result]) -> str:
 
 def _text(data: Mapping[Path, Any], unknown: Collection[Path]) -> str:
     words = [str(VERSION)]
+    members_of: dict[str, list[Path]] = {}
+    for path in data:
+        members_of.setdefault(registry.find(path).part, []).append(path)
+    hidden = {registry.find(path).part for path in unknown}
+    encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
     for part in PARTS:
-        members = sorted(path for path in data if registry.find(path).part == part)
-        if any(registry.find(path).part == part for path in unknown):
+        if part in hidden:
             words.append(f"{part[0]}?")
             continue
-        lines = [
-            json.dumps([list(path), _normal(path, data[path])], separators=(",", ":"), default=str) for path in members
-        ]
+        members = sorted(members_of.get(part, ()))
+        lines = [encode([list(path), _normal(path, data[path])]) for path in members]
         digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()[:_LENGTH]
         words.append(f"{part[0]}{digest if members else '-'}")
     return "-".join(words)

@@ -46,7 +46,9 @@ def verify(
     policies = judge.policies
     failed = any(check.status is CheckStatus.FAIL and _check_blocks(policies, check) for check in checks)
     code = _exit_code(results, failed)
-    counts = {status.value: sum(1 for result in results if result.status is status) for status in Status}
+    counts = dict.fromkeys((status.value for status in Status), 0)
+    for result in results:
+        counts[result.status.value] += 1
     return Report(
         status={0: "match", 1: "mismatch", 3: "unknown"}[code],
         exit_code=code if gate == "enforce" else 0,
@@ -108,11 +110,9 @@ class _Judge:
         return self._by_path
 
     def _extras(self, expected: Mapping[Path, Any]) -> list[Path]:
+        above = {path[:length] for path in expected for length in range(1, len(path) + 1)}
         closed = [
-            family
-            for family in registry.FAMILIES
-            if family.closed
-            and any(path[: len(base)] == base for base in [family.closed_by or family.path] for path in expected)
+            family for family in registry.FAMILIES if family.closed and (family.closed_by or family.path) in above
         ]
         return [
             path
@@ -126,19 +126,16 @@ class _Judge:
     def _first(self, fact: Fact[Any], expected: Any) -> Result:
         word = self.witnesses.on(fact, expected)
         policy = self.policies.of(fact)
+        matches = word.seen and registry.same(fact, expected, word.value)
         result = Result(
-            fact=fact, status=Status.UNKNOWN, policy=policy, expected=registry.dump(fact, expected),
-            readings=self.witnesses.readings.get(fact.path, ()), mend=fact.mend,
+            fact=fact, status=Status.MATCH if matches else Status.UNKNOWN, policy=policy,
+            expected=registry.dump(fact, expected), found=registry.dump(fact, word.value), seen=word.seen,
+            readings=self.witnesses.readings.get(fact.path, ()), source=word.source, reason=word.reason,
+            mend=_EXTRA if word.seen and expected is ABSENT else fact.mend,
         )  # fmt: skip
-        if not word.seen:
-            return self._unseen(result)
-        found = registry.dump(fact, word.value)
-        result = msgspec.structs.replace(result, found=found, seen=True, source=word.source, reason=word.reason)
-        if expected is ABSENT:
-            result = msgspec.structs.replace(result, mend=_EXTRA)
-        if registry.same(fact, expected, word.value):
-            return msgspec.structs.replace(result, status=Status.MATCH)
-        return self._differs(result, expected, word)
+        if matches:
+            return result
+        return self._differs(result, expected, word) if word.seen else self._unseen(result)
 
     def _unseen(self, result: Result) -> Result:
         fact = result.fact

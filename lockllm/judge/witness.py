@@ -40,8 +40,8 @@ class Witnesses:
             if self.complete(fact.path):
                 return Word(seen=True, source="looked for, not there")
             return Word(seen=False)
-        best = [reading for reading in readings if reading.by == readings[0].by]
-        first = best[0]
+        first = readings[0]
+        best = readings if len(readings) == 1 else [reading for reading in readings if reading.by == first.by]
         if all(registry.same(fact, first.value, other.value) for other in best[1:]):
             return Word(seen=True, value=first.value, source=first.source, by=first.by, evidence=first.evidence)
         odd = next((each for each in best if not registry.same(fact, expected, each.value)), first)
@@ -80,7 +80,8 @@ class Witnesses:
         Rules and defaults are no witnesses: they say what an engine would do, not what was seen.
         """
         told = []
-        for path, readings in sorted(self.readings.items(), key=lambda each: registry.position(each[0])):
+        several = [each for each in self.readings.items() if len(each[1]) > 1]
+        for path, readings in sorted(several, key=lambda each: registry.position(each[0])):
             fact, first = readings[0].fact, readings[0]
             other = next(
                 (
