@@ -14,11 +14,12 @@ from lockllm.engines import Context, Engine, Given
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import Absent, By, Check, CheckStatus, Raw, Reading, Unobserved, values
 from lockllm.facts.registry import GROUPS, same, seen
-from lockllm.observe import cuda, gpu, gpu_facts, packages, ranks, workers
+from lockllm.observe import cuda, gpu, gpu_facts, packages, ranks, settings, workers
 from lockllm.observe.asking import Said
 from lockllm.observe.cuda import DriverLibrary
 from lockllm.observe.gpu import Machine, Trouble
 from lockllm.observe.gpu_facts import Used
+from lockllm.observe.plan import read_file
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 
@@ -165,7 +166,9 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
         )
     pile.add(workers.readings(serving.found))
     pile.add(workers.stored(serving.found))
-    held = {reading.fact.path for reading in plan.given.env}
+    filed = list(settings.of_nccl(plan.env, lambda path: read_file(serving.path(path))))
+    pile.add(filed)
+    held = {reading.fact.path for reading in (*plan.given.env, *filed)} | {each.fact.path for each in plan.given.paths}
     for name in sorted(request.env):
         if ("env", name) not in held and whole:
             source = f"pid {serving.found.process.pid} environment" if serving.found else "environment"

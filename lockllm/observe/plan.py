@@ -18,6 +18,7 @@ from lockllm.engines._launch import Unwrapped, recognise, unwrap
 from lockllm.engines._launch.containers import version_of
 from lockllm.facts.observation import By, Check, Reading
 from lockllm.facts.registry import seen
+from lockllm.observe import settings
 
 Read = Callable[[str], str]
 """Reads a config file by its path; OSError where it cannot be read."""
@@ -82,7 +83,9 @@ def plan(
     given = module.given(form, inside, files, version or _tagged(unwrapped.image), live)
     if not any(reading.fact.path == ("engine", "name") for reading in given.readings):
         told.insert(0, seen("engine.name", form.engine, " ".join(map(_base, form.program[:3])), by))
-    given = msgspec.structs.replace(given, readings=(*told, *given.readings))
+    given = settings.with_contents(msgspec.structs.replace(given, readings=(*told, *given.readings)), inside)
+    if (open_ := settings.unclassified(inside, form.engine)) is not None:
+        warnings.append(open_)
     beside = [*given.env, *_per_node(given, by), *_models(given, None if unwrapped.reach == "container" else where, by)]
     return Plan(
         given=given,
