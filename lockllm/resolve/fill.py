@@ -394,4 +394,3 @@ def _best(readings: Iterable[Reading]) -> Mapping[Path, Reading]:
         if held is None or reading.by < held.by:
             best[reading.fact.path] = reading
     return best
-
