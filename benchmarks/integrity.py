@@ -49,7 +49,15 @@ def main() -> None:
         (snapshot,) = (home / "models--org--tiny" / "snapshots").iterdir()
         assert sorted(path.name for path in snapshot.iterdir()) == sorted(files), told
         tools = prepare(base, snapshot, asked.hf, asked.model_signing, env)
-        table(tools, home, edits(sorted(files)), base)
+        rows = compared(tools, home, edits(sorted(files)), base)
+        other = base / "other"
+        repo.push({**files, "chat_template.jinja": File(b"{{ messages }}")})
+        good([asked.hf, "download", NAME, "--cache-dir", str(other)], base, env)
+        (snapshot,) = (other / "models--org--tiny" / "snapshots").iterdir()
+        for name, run in tools.items():
+            how = judged(run(other, snapshot), ("chat_template.jinja",))
+            rows.setdefault("the branch moved, and was downloaded again", {}).setdefault(name, []).append(how)
+        table(tools, rows)
 
 
 def prepare(base: Path, snapshot: Path, hf: str, signing: str, env: Mapping[str, str]) -> dict[str, Run]:
@@ -81,12 +89,16 @@ def prepare(base: Path, snapshot: Path, hf: str, signing: str, env: Mapping[str,
     }
 
 
-def table(tools: Mapping[str, Run], home: Path, asked: Sequence[Edit], base: Path) -> None:
-    """One row a kind of edit: how many of its edits each tool names, only notices, or misses."""
+Rows = dict[str, dict[str, list[str]]]
+"""Kind of edit -> tool -> what it did at each edit of that kind."""
+
+
+def compared(tools: Mapping[str, Run], home: Path, asked: Sequence[Edit], base: Path) -> Rows:
+    """What each tool says of each edit of a fresh copy."""
     for name, run in tools.items():
         code, text = run(home, next((home / "models--org--tiny" / "snapshots").iterdir()))
         assert code == 0, f"{name} is not content with the untouched checkpoint: {text}"
-    rows: dict[str, dict[str, list[str]]] = {}
+    rows: Rows = {}
     for edit in asked:
         for name, run in tools.items():
             copy = base / "copy"
@@ -94,20 +106,29 @@ def table(tools: Mapping[str, Run], home: Path, asked: Sequence[Edit], base: Pat
             shutil.copytree(home, copy, symlinks=True)
             (snapshot,) = (copy / "models--org--tiny" / "snapshots").iterdir()
             edit.do(snapshot)
-            code, text = run(copy, snapshot)
-            how = "missed" if code == 0 else "named" if all(file in text for file in edit.files) else "noticed"
+            how = judged(run(copy, snapshot), edit.files)
             rows.setdefault(edit.kind, {}).setdefault(name, []).append(how)
+    return rows
+
+
+def judged(said_: tuple[int, str], files: Sequence[str]) -> str:
+    """Whether the files were named, only something was noticed, or all was well."""
+    code, text = said_
+    return "missed" if code == 0 else "named" if all(file in text for file in files) else "noticed"
+
+
+def table(tools: Mapping[str, Run], rows: Rows) -> None:
+    """One row a kind of edit, then how often each tool named, noticed or missed."""
     print(f"| edit | {' | '.join(tools)} |")
     print(f"|---|{'---|' * len(tools)}")
     for kind, found in rows.items():
         count = len(next(iter(found.values())))
         print(f"| {kind} ({count}) | {' | '.join(cell(found[name]) for name in tools)} |")
-    print()
-    print(f"{len(asked)} edits:")
+    total = []
     for name in tools:
         every = [how for found in rows.values() for how in found[name]]
-        counts = ", ".join(f"{every.count(how)} {how}" for how in ("named", "noticed", "missed"))
-        print(f"- {name}: {counts}")
+        total.append(f"{every.count('named')} of {len(every)}")
+    print(f"| **named** | {' | '.join(total)} |")
 
 
 def cell(found: Sequence[str]) -> str:

@@ -64,7 +64,8 @@ def edits(names: Sequence[str]) -> list[Edit]:
         ),
         Edit("two shards swapped", _swap(first, second), SHARDS),
         Edit("a link to another blob", _link("generation_config.json", "config.json"), ("generation_config.json",)),
-        Edit("a link to a file elsewhere", _elsewhere("config.json"), ("config.json",)),
+        Edit("a link to other bytes elsewhere", _elsewhere("config.json", b"\n"), ("config.json",)),
+        Edit("a link to the same bytes elsewhere", _elsewhere("config.json", b""), ("config.json",)),
         Edit("a pointer file instead of a shard", _pointer(second), (second,)),
         Edit("the template edited", _text("chat_template.jinja"), ("chat_template.jinja",)),
         Edit("another template beside it", _key("tokenizer_config.json"), ("tokenizer_config.json",)),
@@ -123,10 +124,10 @@ def _link(name: str, target: str) -> Callable[[Path], None]:
     return do
 
 
-def _elsewhere(name: str) -> Callable[[Path], None]:
+def _elsewhere(name: str, more: bytes) -> Callable[[Path], None]:
     def do(snapshot: Path) -> None:
         other = snapshot.parents[2] / "other.json"
-        other.write_bytes((snapshot / name).read_bytes() + b"\n")
+        other.write_bytes((snapshot / name).read_bytes() + more)
         (snapshot / name).unlink()
         (snapshot / name).symlink_to(other)
 
