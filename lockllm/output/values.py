@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from lockllm.facts.observation import ABSENT, Raw
@@ -62,6 +63,7 @@ def _spell(value: Any, full: bool) -> str:
     return visible(str(value))
 
 
+@lru_cache(maxsize=256)
 def _text(text: str, full: bool) -> str:
     found = _HEX.match(text)
     if found:
