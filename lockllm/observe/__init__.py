@@ -46,7 +46,6 @@ def observe(request: Request) -> Observation:
         joining.given(pile, request, found)
         for part in _result(mapped) or ():
             pile.add(part)
-        joining.no_cuda(pile, found)
         seen_machine: Machine | None = _result(machine)
         looked: Files = files.result()
     host = joining.host(pile, request, found, seen_machine) if seen_machine is not None else {}
