@@ -9,8 +9,8 @@ import msgspec
 
 from lockllm.facts.fact import Path
 from lockllm.facts.gpu_names import split_mig
-from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
-from lockllm.facts.registry import seen
+from lockllm.facts.observation import By, Check, CheckStatus, Raw, Reading, Unobserved
+from lockllm.facts.registry import find, read, seen
 from lockllm.observe import visible
 from lockllm.observe.gpu import Card, Machine, Trouble
 from lockllm.observe.visible import Choice, Seen
@@ -121,11 +121,12 @@ def gpu_facts(machine: Machine, choice: Choice, used: Used | None) -> Said:
 
 
 def of_one(gpus: Sequence[Seen]) -> dict[Path, Any]:
-    """Values of the first GPU, for rules that look at the host."""
+    """Values of the first GPU, for rules that look at the host: as a lock holds them, so that rules see the same of both."""
     if not gpus:
         return {("host", "gpu_count"): 0}
-    found = {("host", name): _value(name, gpus[0]) for name in _OF_ONE}
-    return {path: value for path, value in found.items() if value is not None}
+    raw = {("host", name): _value(name, gpus[0]) for name in _OF_ONE}
+    found = {path: read(find(path), value) for path, value in raw.items() if value is not None}
+    return {path: value for path, value in found.items() if not isinstance(value, Raw)}
 
 
 def _cards(
