@@ -36,14 +36,15 @@ CONTENT_FORMAT = Fact(
 PROMPT_PROBES = Group(name="prompt_probes", about="fixed conversations, rendered and tokenized", via=False)
 PROBES_VERSION = Fact(
     ("prompt_probes", "version"), COUNT, Kind.IDENTITY, "the probes are other conversations", "run `lockllm lock`",
-    "The version of the fixed set of conversations.", settable=False,
+    "The version of the fixed set of conversations.", settable=False, follows_from=("chat_template.sha256", "checkpoint.files"),
 )  # fmt: skip
 PROBE = Family(
     Fact(
         ("prompt_probes",), ANY, Kind.STEP, "this conversation reaches the model as other text",
         "restore template, tokenizer and template arguments as locked",
         "A fixed conversation: `text` is the sha256 of its rendering, `token_count` and `token_ids` (sha256) what the tokenizer makes.",
-        follows_from=("chat_template.sha256", "checkpoint.files"), causes=("tokenizer.content_sha256", "chat_template.content_format"),
+        follows_from=("chat_template.sha256", "checkpoint.files"),
+        causes=("tokenizer.content_sha256", "chat_template.content_format", "prompt_probes.version"),
         settable=False, stale_with=("chat_template.sha256", "tokenizer.content_sha256", "engine.version"),
     ),
     depth=0,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lockllm.facts.fact import Policy
 from lockllm.facts.observation import CheckStatus
+from lockllm.facts.registry import family
 from lockllm.judge.report import Report, Result, Status
 
 SETTLED = (Status.ALLOWED, Status.WAIVED, Status.IGNORED)
@@ -50,8 +51,13 @@ def causes_first(differing: Sequence[Result]) -> list[tuple[int, Result]]:
 
 def pinned(report: Report) -> int:
     """How many facts the lock holds: an extra file or flag of the host is none of them."""
-    extra = sum(1 for each in report.results if each.expected is None and each.status is Status.MISMATCH)
-    return report.counts.get("pinned", len(report.results) - extra)
+    extra = [each for each in report.results if each.expected is None and each.found is not None and _is_closed(each)]
+    return report.counts.get("pinned", len(report.results) - len(extra))
+
+
+def _is_closed(result: Result) -> bool:
+    held = family(result.fact.path)
+    return held is not None and held.closed
 
 
 def tally(report: Report) -> str:
