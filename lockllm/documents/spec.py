@@ -15,7 +15,7 @@ from lockllm.facts import keys, registry
 from lockllm.facts.check import CHECKS
 from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.observation import Raw
-from lockllm.facts.types import PACKAGE, VERSION
+from lockllm.facts.types import PACKAGE, RELEASE, VERSION
 
 ENGINES = (
     "vllm",
@@ -184,7 +184,7 @@ class _Facts:
             self._unknown(path, row)
         elif isinstance(raw, str) and raw == "auto" and path[0] in ("serve", "tokenizer", "chat_template"):
             self.auto.add(path)
-        elif is_range(raw) and row.type in (VERSION, PACKAGE):
+        elif is_range(raw) and row.type in (VERSION, RELEASE, PACKAGE):
             if not _BUILD.match(raw):
                 self._problem(path, f"{row.key} is no range: {raw!r}", 'write one such as ">=550.54.14"')
             self.requires[path] = raw.strip()

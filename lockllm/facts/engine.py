@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lockllm.facts.fact import Fact, Family, Group, Kind, Policy, Stage
-from lockllm.facts.types import ANY, PACKAGE, SHA256, TEXT, VERSION
+from lockllm.facts.types import ANY, PACKAGE, RELEASE, SHA256, TEXT, VERSION
 
 ENGINE = Group(name="engine", about="the program that serves the model")
 _INSTALL = "install the locked version of the engine"
@@ -88,7 +88,7 @@ CUDA = Group(name="cuda", about="the CUDA stack, by the best witness")
 
 def _cuda(name: str, about: str, *, on_request: bool = False) -> Fact[str]:
     return Fact(
-        ("cuda", name), VERSION, Kind.NOISE, "kernels of another release compute", "install the locked release of it", about,
+        ("cuda", name), RELEASE, Kind.NOISE, "kernels of another release compute", "install the locked release of it", about,
         stale_with=("engine.version",), causes=("engine.version", "packages.torch"), on_request=on_request,
         part="numerics" if name == "runtime" else "",
     )  # fmt: skip

@@ -183,6 +183,13 @@ def _same_version(one: str, other: str) -> bool:
     return one == other or normal_version(one) == normal_version(other)
 
 
+def _same_release(one: str, other: str) -> bool:
+    """A witness may tell fewer parts: torch says CUDA 12.8, the library 12.8.90. Two parts at least must agree."""
+    short, long = sorted((one.strip().split("."), other.strip().split(".")), key=len)
+    told = len(short) >= 2 and all(part.isdigit() for part in (*short, *long)) and long[: len(short)] == short
+    return told or _same_version(one, other)
+
+
 def _same_public(locked: str, found: str) -> bool:
     return _same_version(locked.partition("+")[0], found.partition("+")[0])
 
@@ -290,6 +297,11 @@ VERSION = ValueType(
     name="version", parse=_text, dump=str, same=_same_version, schema={"type": "string"},
     compatible=_same_public, why_compatible="another version inside the range of [requires], without one the same public version",
 )  # fmt: skip
+RELEASE = ValueType(
+    name="version", parse=_text, dump=str, same=_same_release, schema={"type": "string"},
+    compatible=_same_release, why_compatible="another version inside the range of [requires]",
+)  # fmt: skip
+"""A version of which some witnesses tell the first parts alone."""
 PACKAGE = ValueType(
     name="package version", parse=_text, dump=str, same=_same_version, schema={"type": "string"},
     compatible=_same_public, why_compatible="another local label (+cu128) of the same public version",
