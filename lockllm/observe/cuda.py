@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -90,6 +91,19 @@ def usable(machine: Machine, gpus: Sequence[Seen], found: Sequence[Trouble], tri
         detail = "NVML shows the GPUs, but " + "; ".join(each.reason for each in wrong)
         return Check(name, CheckStatus.FAIL, detail, machine.source, wrong[0].mend)
     return Check(name, CheckStatus.PASS, tried, machine.source) if tried else None
+
+
+def has_devices(root: Path) -> bool:
+    """Whether the driver's device nodes are here: a fake or a remote driver has none."""
+    return (root / "dev/nvidiactl").exists()
+
+
+def shut(root: Path) -> list[Trouble]:
+    """What the device nodes tell against CUDA."""
+    if not has_devices(root) or (root / "dev/nvidia-uvm").exists():
+        return []
+    mend = "give the container /dev/nvidia-uvm; on the host run `nvidia-modprobe -u -c 0`"
+    return [Trouble("/dev/nvidia-uvm is not there", mend)]
 
 
 def numbers(version: str) -> tuple[int, ...]:

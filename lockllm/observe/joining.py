@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from lockllm.engines import Context, Engine, Given
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import Absent, By, Check, CheckStatus, Raw, Reading, Unobserved, values
 from lockllm.facts.registry import GROUPS, same, seen
-from lockllm.observe import cuda, gpu, gpu_facts, packages, ranks, settings, workers
+from lockllm.observe import cuda, gpu, gpu_facts, loading, packages, ranks, settings, workers
 from lockllm.observe.asking import Said
 from lockllm.observe.cuda import DriverLibrary
 from lockllm.observe.gpu import Machine, Trouble
@@ -22,6 +23,8 @@ from lockllm.observe.gpu_facts import Used
 from lockllm.observe.plan import read_file
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
+
+ROOT = pathlib.Path("/")
 
 
 class Pile:
@@ -108,13 +111,32 @@ def used_gpus(pile: Pile, request: Request, serving: Serving, seen_machine: Mach
         used = Used(request.gpus, "as locked", request.gpus)
     said = gpu_facts.gpu_facts(seen_machine, choice, used)
     pile.add([*said.readings, *said.unobserved, *said.checks])
+    wrong = _stack(pile, request, serving, seen_machine)
     runtime, library = pile.values.get(("cuda", "runtime")), _libcuda(pile)
     for check in (
         cuda.supports(seen_machine, str(runtime) if runtime else None, library),
         cuda.one_driver(seen_machine, library),
-        cuda.usable(seen_machine, choice.gpus[: used.count] if used else choice.gpus, (), ""),
+        cuda.usable(seen_machine, choice.gpus[: used.count] if used else choice.gpus, wrong, ""),
     ):
         pile.add([check] if check is not None else [])
+
+
+def _stack(pile: Pile, request: Request, serving: Serving, seen_machine: Machine) -> list[Trouble]:
+    """The toolkit, and the library files that a server which does not run yet would load; what keeps CUDA from starting."""
+    root = serving.found.process.root if serving.found is not None else ROOT
+    pile.readings.append(loading.toolkit(_env(request, serving), root))
+    wrong = cuda.shut(root) if seen_machine.platform == "cuda" else []
+    if seen_machine.platform != "cuda" or serving.found is not None:
+        return wrong
+    cwd = serving.plan.cwd if serving.plan is not None else request.cwd
+    found = loading.planned(serving.environment, _env(request, serving), cwd, pile.readings)
+    pile.readings = [each for each in pile.readings if each.fact.path not in found.instead]
+    pile.add(found.readings)
+    pile.warnings += found.warnings
+    if not found.driver and cuda.has_devices(root):
+        mend = "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        wrong.append(Trouble("no libcuda.so.1 lies where the loader looks", mend))
+    return wrong
 
 
 def _no_cuda(pile: Pile, serving: Serving) -> None:
@@ -122,7 +144,7 @@ def _no_cuda(pile: Pile, serving: Serving) -> None:
 
     An engine that imports no torch shows what it maps only while it runs.
     """
-    if any(each.fact.path[0] == "cuda" for each in pile.readings):
+    if any(each.fact.path[0] == "cuda" and each.fact.path[1] != "toolkit" for each in pile.readings):
         return
     if serving.found is None and serving.engine is not None and "torch" not in serving.engine.packages:
         reason = "which libraries of CUDA it loads, only the running server shows"

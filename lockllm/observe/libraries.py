@@ -14,9 +14,12 @@ from lockllm.facts.registry import seen
 from lockllm.observe import distributions, proc
 from lockllm.observe.distributions import Distribution
 
-_CUDA = {"libcuda": "driver_library", "libnccl": "nccl", "libcudnn": "cudnn", "libcublas": "cublas"}
+CUDA = {
+    "libcuda": "driver_library", "libcudart": "runtime", "libnccl": "nccl", "libcudnn": "cudnn", "libcublas": "cublas",
+}  # fmt: skip
+"""Library -> the last part of the `cuda` fact that it decides."""
 _FILE = re.compile(
-    r"(libcuda|libnccl|libcudnn|libcublas|libllama|libggml(?:-[a-z]+)?|xllamacpp)(?:-[0-9a-f]{6,})?(?:\.abi3)?\.so(?:\.([\d.]+))?\Z"
+    r"(libcuda|libcudart|libnccl|libcudnn|libcublas|libllama|libggml(?:-[a-z]+)?|xllamacpp)(?:-[0-9a-f]{6,})?(?:\.abi3)?\.so(?:\.([\d.]+))?\Z"
 )
 _NCCL = re.compile(rb"NCCL version (\d+\.\d+\.\d+)")
 _WEIGHTS = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
@@ -85,7 +88,7 @@ def _library(
     named = _FILE.match(Path(file.path).name)
     version = named[2] if named and named[2] and "." in named[2] else None
     wheel = distributions.owner(Path(file.path), installed)
-    version = version or (wheel.version if wheel else None)
+    version = release(name, version, wheel)
     origin = "compat" if "/compat/" in file.path else "wheel" if "-packages/" in file.path else "system"
     found = [seen(("libraries", name, "origin"), origin, source, By.LIBRARY)]
     unseen: list[Unobserved] = []
@@ -103,11 +106,25 @@ def _library(
             version = version or inner
     if version is not None:
         found.append(seen(("libraries", name, "version"), version, source, By.LIBRARY))
-        if name in _CUDA:
-            found.append(seen(("cuda", _CUDA[name]), version, source, By.LIBRARY))
+        if name in CUDA:
+            found.append(seen(("cuda", CUDA[name]), fact_value(name, version), source, By.LIBRARY))
     else:
         unseen.append(Unobserved(("libraries", name, "version"), f"{file.path} does not tell its release", ""))
     return found, unseen
+
+
+def release(name: str, named: str | None, wheel: Distribution | None) -> str | None:
+    """The release of a library by its file's name, else by its wheel. Another project's wheel only carries it."""
+    if name == "libcudart" and named == "11.0":  # every CUDA 11 has this name
+        named = None
+    if named is not None or wheel is None:
+        return named
+    return wheel.version if name not in CUDA or wheel.name.startswith("nvidia-") else None
+
+
+def fact_value(name: str, version: str) -> str:
+    """A library's release as its `cuda` fact holds it: of the runtime, major and minor."""
+    return ".".join(version.split(".")[:2]) if name == "libcudart" else version
 
 
 def _digest(path: Path, search: bool) -> tuple[str, str | None]:
@@ -127,6 +144,8 @@ def _alone(copies: Mapping[str, Mapping[tuple[str, int], tuple[proc.Process, pro
     """Whether one process maps two files of one library."""
     name = "check.one_copy_of_each_library"
     for library, several in copies.items():
+        if library == "libcudart":  # several wheels carry one of their own, and each uses its own
+            continue
         paths: dict[int, set[str]] = {}
         for process, file in several.values():
             paths.setdefault(process.pid, set()).add(file.path)
