@@ -108,6 +108,9 @@ def _runner(told: Collect, form: Form, live: bool) -> None:
     for name in ("flash_attn", "ubatch_size", "gpu_layers", "split_mode"):
         if name in words:
             told.set(f"serve.{name}", value(name), source_of(words[name]))
+    bundled = any(word.rsplit("/", 1)[-1] == "llama-server" for word in form.program)
+    if "flash_attn" not in words and "batch_size" in words and not bundled:  # such a line names all that is on
+        told.set("serve.flash_attn", "off", "no --flash-attn among the runner's arguments")
     if "batch_size" in words:
         told.set("serve.max_num_batched_tokens", value("batch_size"), source_of(words["batch_size"]))
     if "spec_type" in words:
