@@ -59,6 +59,12 @@ _SAMPLING: Mapping[str, Any] = {
     "temperature": 0.8, "top_p": 0.95, "min_p": 0.05, "top_k": 40, "repetition_penalty": 1.1, "presence_penalty": 0.0,
     "frequency_penalty": 0.0, "mirostat": 0, "max_tokens": ABSENT,
 }  # fmt: skip
+_REQUEST = {
+    "temperature": "sampling.temperature", "top_p": "sampling.top_p", "min_p": "sampling.min_p", "top_k": "sampling.top_k",
+    "repeat_penalty": "sampling.repetition_penalty", "presence_penalty": "sampling.presence_penalty",
+    "frequency_penalty": "sampling.frequency_penalty", "mirostat_mode": "sampling.mirostat",
+}  # fmt: skip
+"""Field of a chat completion's body -> fact (`llama_cpp/server/types.py`)."""
 _READ = (0, 3)
 _BUNDLED = {"0.3.36": "0c1e57098"}
 """Release -> the commit of llama.cpp inside; the installed package does not say it."""
@@ -138,17 +144,31 @@ def detect(answers: Sequence[Answer]) -> bool:
 
 
 def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading | Unobserved]:
-    """The package's version; nothing else shows."""
+    """The package's version, and what its request model fills in for a chat completion; nothing else shows."""
     yield seen("engine.name", name, "GET /openapi.json", By.ENDPOINT)
     for answer in answers:
         body = answer.json if answer.status == 200 and isinstance(answer.json, dict) else {}
         info = body.get("info")
         if answer.probe.path == "/openapi.json" and isinstance(info, dict) and isinstance(info.get("version"), str):
             yield seen("engine.version", info["version"], f"{answer.source}: info.version", By.ENDPOINT)
+        if answer.probe.path == "/openapi.json":
+            yield from _filled_in(body, answer.source)
     reason = "no endpoint of llama-cpp-python's server shows it"
     for key in (*_SERVE, "chat_template.sha256"):
         yield Unobserved(fact(key).path, reason, _WITNESS)
     yield Unobserved(("sampling",), reason, _WITNESS)
+
+
+def _filled_in(body: Mapping[str, Any], source: str) -> Iterator[Reading]:
+    """The defaults in the schema of a chat completion's body: the server hands them on as if they were sent."""
+    found: Any = body
+    for key in ("components", "schemas", "CreateChatCompletionRequest", "properties"):
+        found = found.get(key) if isinstance(found, dict) else None
+    for setting, key in _REQUEST.items():
+        field = found.get(setting) if isinstance(found, dict) else None
+        default = field.get("default") if isinstance(field, dict) else None
+        if isinstance(default, (int, float)) and not isinstance(default, bool):
+            yield seen(key, default, f"{source}: default of {setting}", By.ENDPOINT)
 
 
 def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
