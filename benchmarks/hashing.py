@@ -105,7 +105,7 @@ def _whole(folder: Path, names: list[str]) -> Iterator[Row]:
     lock = folder.parent / f"{folder.name}.lock"
     lock.write_text(f'lock_version = 1\n\n[engine]\nname = "vllm"\n\n[checkpoint.files]\n{files}\n')
     ours = [sys.executable, "-m", "lockllm", "verify", str(lock), "--stage", "preflight", "--gpu", "none", "--rehash"]
-    commands = {"ours": [*ours, "--checkpoint", str(folder), "--only", "checkpoint.files"], "hf": [sys.executable, "-c", HF, *names]}
+    commands = {"ours": [*ours, "--checkpoint", str(folder), "--only", "checkpoint.files"], "hf": [sys.executable, "-c", HF, *(str(folder / name) for name in names)]}
     tool = os.environ.get("MODEL_SIGNING") or shutil.which("model_signing")
     side = Path(tempfile.mkdtemp())
     try:

@@ -37,7 +37,7 @@ class Witnesses:
         """The deciding word: the best-ranked readings; where those disagree, the first that is not the expected value."""
         readings = self.readings.get(fact.path, ())
         if not readings:
-            if self.complete(fact.path):
+            if self.complete(fact.path) and fact.path not in self._unobserved:
                 return Word(seen=True, source="looked for, not there")
             return Word(seen=False)
         first = readings[0]

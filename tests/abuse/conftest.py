@@ -71,11 +71,22 @@ def ours(work: Path) -> Ours:
     return run
 
 
+@pytest.fixture(scope="session")
+def lock_text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The lock of that folder, made once."""
+    folder = tmp_path_factory.mktemp("once") / "work"
+    shutil.copytree(TINY / "model", folder / "model")
+    (folder / "llm.toml").write_text(SPEC)
+    words = [*OURS, "lock", "-o", "-"]
+    done = subprocess.run(words, cwd=folder, env=environ(folder, {}), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture
-def locked(work: Path, ours: Ours) -> Path:
+def locked(work: Path, lock_text: str) -> Path:
     """The folder, locked."""
-    done = ours("lock")
-    assert done.code == 0, done.err
+    (work / "llm.lock").write_text(lock_text)
     return work
 
 

@@ -1,0 +1,217 @@
+"""Checkpoints that somebody made to confuse: each ends soon, with a word, and no such file is ever called a match."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockllm.checkpoint import hashing
+from lockllm.checkpoint.hashing import Failed, Job
+from tests.abuse.conftest import Ours, mounted, needs_mount
+
+PREFLIGHT = ("verify", "--stage", "preflight", "--format", "json")
+NAMES = {
+    "a newline": "a\n[policy]\n.json", "a control character": "a\x1b[31m.json", "a tab": "a\tb.json", "bidi": "a\u202egpj.json",
+    "no UTF-8": os.fsdecode(b"a\xff\xfe.json"), "half a pair": os.fsdecode(b"a\xed\xa0\x80.json"), "a backslash": "a\\b.json",
+    "quotes": "a\"'b.json", "a drive": "c:a.json", "a command": "$(reboot)`x`.json", "dashes": "--help.json", "a workflow": "::error::x.json",
+    "zero width": "a\u200bb.json", "long": "a" * 240 + ".json", "a space at the end": "a.json ",
+}  # fmt: skip
+
+
+def report(done: Any) -> dict[str, Any]:
+    held: dict[str, Any] = json.loads(done.out)
+    return held
+
+
+def statuses(done: Any, status: str) -> set[str]:
+    return {each["fact"] for each in report(done)["results"] if each["status"] == status}
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def listening(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        here = os.getcwd()
+        os.chdir(path.parent)
+        try:
+            made.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def random_(path: Path) -> None:
+    path.symlink_to("/dev/random")
+
+
+def tty(path: Path) -> None:
+    path.symlink_to("/dev/tty")
+
+
+def process(path: Path) -> None:
+    path.symlink_to("/proc/self/environ")
+
+
+def kernel(path: Path) -> None:
+    path.symlink_to("/proc/kmsg")
+
+
+def outside(path: Path) -> None:
+    path.symlink_to("/etc/hostname")
+
+
+def itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def nowhere(path: Path) -> None:
+    path.symlink_to("nothing")
+
+
+KINDS = (pipe, listening, folder, endless, random_, tty, process, kernel, outside, itself, nowhere)
+FILES = ("model.safetensors", "config.json", "chat_template.jinja", "tokenizer.json")
+PAIRS = [(make, FILES[at % len(FILES)]) for at, make in enumerate(KINDS)]
+
+
+@pytest.mark.parametrize(("make", "name"), PAIRS, ids=[make.__name__.strip("_") for make in KINDS])
+def test_what_is_no_file_of_the_checkpoint_is_no_match_and_stops_nothing(
+    locked: Path, ours: Ours, make: Any, name: str
+) -> None:
+    (locked / "model" / name).unlink()
+    make(locked / "model" / name)
+    done = ours(*PREFLIGHT, timeout=30)
+    assert done.code in (1, 3)
+    assert f'checkpoint.files."{name}"' not in statuses(done, "match")
+    failed = any(each["status"] == "fail" for each in report(done)["checks"])
+    assert failed or f'checkpoint.files."{name}"' in statuses(done, "mismatch")
+
+
+def test_a_device_of_its_own_is_not_read(locked: Path, ours: Ours) -> None:
+    path = locked / "model" / "model.safetensors"
+    path.unlink()
+    try:
+        os.mknod(path, 0o20644, os.makedev(1, 5))
+    except PermissionError:
+        pytest.skip("this user makes no devices")
+    done = ours(*PREFLIGHT, timeout=30)
+    assert done.code in (1, 3)
+    assert 'checkpoint.files."model.safetensors"' not in statuses(done, "match")
+
+
+def test_folders_that_link_to_each_other_end(locked: Path, ours: Ours) -> None:
+    deep = locked / "model" / "a"
+    deep.mkdir()
+    for name, target in (("up", ".."), ("self", "."), ("root", "/"), ("proc", "/proc")):
+        (deep / name).symlink_to(target)
+    done = ours(*PREFLIGHT, timeout=30)
+    assert done.code in (0, 1)
+    assert 'checkpoint.files."model.safetensors"' in statuses(done, "match")
+
+
+def test_a_deep_tree_ends(locked: Path, ours: Ours) -> None:
+    here = locked / "model"
+    for _ in range(120):
+        here /= "d"
+        here.mkdir()
+    (here / "config.json").write_text("{}")
+    assert ours(*PREFLIGHT, timeout=30).code in (0, 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_odd_name_changes_no_output_and_is_told(locked: Path, ours: Ours, name: str) -> None:
+    try:
+        (locked / "model" / NAMES[name]).write_text("{}")
+    except OSError:
+        pytest.skip("this file system holds no such name")
+    for format_ in ("text", "json", "github"):
+        done = ours("verify", "--stage", "preflight", "--format", format_)
+        assert done.code == 1, done.out
+        assert all(char.isprintable() or char == "\n" for char in done.out + done.err)
+        assert not any(line.startswith("[policy]") for line in done.out.splitlines())
+    done = ours("lock", "-o", "-")
+    assert "\n[policy]\n.json" not in done.out
+    assert "\x1b" not in done.out + done.err
+
+
+def test_names_that_differ_in_case_alone_are_two_files(locked: Path, ours: Ours) -> None:
+    (locked / "model" / "CONFIG.json").write_text("{}")
+    done = ours(*PREFLIGHT)
+    assert done.code == 1
+    assert 'checkpoint.files."CONFIG.json"' in statuses(done, "mismatch")
+    assert 'checkpoint.files."config.json"' in statuses(done, "match")
+
+
+def test_a_name_composed_in_two_ways_is_two_files(locked: Path, ours: Ours) -> None:
+    (locked / "model" / "caf\u00e9.json").write_text("{}")
+    assert ours("lock").code == 0
+    (locked / "model" / "caf\u00e9.json").rename(locked / "model" / "cafe\u0301.json")
+    assert ours(*PREFLIGHT).code == 1
+
+
+def test_twenty_thousand_files_end_soon(locked: Path, ours: Ours) -> None:
+    many = locked / "model" / "many"
+    many.mkdir()
+    for number in range(20_000):
+        os.close(os.open(many / f"{number}.json", os.O_CREAT | os.O_WRONLY))
+    done = ours("verify", "--stage", "preflight", "--quiet", timeout=120)
+    assert done.code == 1
+    assert len(done.out) < 4_000_000
+
+
+@needs_mount
+def test_a_file_whose_bytes_cannot_be_read_is_unknown(locked: Path, ours: Ours) -> None:
+    view = mounted("mount --bind /proc/self/mem model/model.safetensors")
+    done = ours(*PREFLIGHT, inside=view)
+    assert done.code in (1, 3)
+    assert 'checkpoint.files."model.safetensors"' not in statuses(done, "match")
+    assert "input/output error" in done.out.lower()
+
+
+def test_a_file_that_may_not_be_read_is_unknown_with_its_reason(locked: Path, ours: Ours) -> None:
+    (locked / "model" / "model.safetensors").chmod(0)
+    no_root = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    done = ours(*PREFLIGHT, inside=no_root)
+    assert done.code == 1  # for the finding that the weights cannot be read
+    assert 'checkpoint.files."model.safetensors"' in statuses(done, "unknown")
+    assert "permission denied" in done.out.lower()
+
+
+def test_the_permission_lost_halfway_leaves_the_file_that_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(bytes(9 << 20))
+    status = threading.Event()
+
+    def deny(done: int, total: int) -> None:
+        if not status.is_set():
+            status.set()
+            path.chmod(0)
+
+    found = hashing.digest([Job("a", str(path), 9 << 20)], progress=deny)["a"]
+    assert isinstance(found, Failed)
+    assert found.changed
+
+
+def test_a_folder_that_goes_away_while_it_is_read_is_no_match(locked: Path, ours: Ours) -> None:
+    done: list[Any] = []
+    with (locked / "model" / "model.safetensors").open("ab") as file:
+        file.truncate(3 << 30)
+    thread = threading.Thread(target=lambda: done.append(ours(*PREFLIGHT, timeout=60)))
+    thread.start()
+    (locked / "model").rename(locked / "gone")
+    thread.join()
+    assert done[0].code in (1, 2, 3)
