@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from lockllm.facts.fact import Stage
 from lockllm.facts.observation import CheckStatus, Observation
 from lockllm.observe import Request, observe
 from lockllm.prompt.templates import shelve
+from lockllm.prompt.tokenizer import available
 from lockllm.resolve import Asked, Place, releases
 from lockllm.resolve.places import Finder, why_offline
 from lockllm.resolve.releases import Release
@@ -88,7 +88,7 @@ class World(msgspec.Struct, kw_only=True):
                     mend="name a directory or a .gguf file, relative to the spec",
                 )
             return Place(path=path)
-        return self._finder.place(_asked(spec), commit, _wish(spec, tokens=True))
+        return self._finder.place(_asked(spec), commit, _wish(spec, self._counts))
 
     def commit(self, asked: Asked) -> tuple[str, str]:
         """What a branch or tag of any repository is now."""
@@ -123,7 +123,7 @@ class World(msgspec.Struct, kw_only=True):
                 python=self.python,
                 checkpoint=place.path,
                 claims=place.path is not None and place.asked is not None,
-                look=self._finder.look(place, _wish(spec, tokens=True)) if place.listed is not None else None,
+                look=self._finder.look(place, _wish(spec, self._counts)) if place.listed is not None else None,
                 looks=dict(self._beside(spec, given)),
                 keep_template=_texts.keep,
                 gpu=self.gpu or "auto",
@@ -146,15 +146,20 @@ class World(msgspec.Struct, kw_only=True):
             self.finder = Finder(why_offline(self.offline))
         return self.finder
 
+    @property
+    def _counts(self) -> bool:
+        """Whether token ids can be made: by a library of ours, or by the serving interpreter's."""
+        return available() or self.python is not None
+
     def _beside(self, spec: Spec, given: Given) -> Iterator[tuple[str, Look]]:
         """Looks at other repositories that are not in the cache."""
         for model in (given.tokenizer, given.draft, *given.adapters.values()):
             if model is None:
                 continue
             asked = Asked(repo=model.text, revision=model.revision, where=spec.name)
-            place = self._finder.place(asked, None, _wish(spec, tokens=False))
+            place = self._finder.place(asked, None, Wish(engine=spec.engine))
             if place.listed is not None:
-                yield model.text, self._finder.look(place, _wish(spec, tokens=False), model.source)
+                yield model.text, self._finder.look(place, Wish(engine=spec.engine), model.source)
 
 
 def _asked(spec: Spec) -> Asked:
@@ -166,12 +171,9 @@ def _asked(spec: Spec) -> Asked:
     )
 
 
-def _wish(spec: Spec, *, tokens: bool) -> Wish:
-    """Which files count; those of another repository by the engine's rule alone."""
-    if not tokens:
-        return Wish(engine=spec.engine)
-    made = find_spec("tokenizers") is not None
-    return Wish(engine=spec.engine, include=spec.include, exclude=spec.exclude, tokenizer=made)
+def _wish(spec: Spec, counts: bool) -> Wish:
+    """Which files of the spec's own repository count; of another repository those of the engine's rule."""
+    return Wish(engine=spec.engine, include=spec.include, exclude=spec.exclude, tokenizer=counts)
 
 
 def _refuse_incomplete(asked: Asked, seen: Observation) -> None:

@@ -72,6 +72,20 @@ def refusal(program: Path) -> str | None:
     return None
 
 
+def rights(program: Path) -> dict[str, Any]:
+    """Arguments of a child process that give it no more than the interpreter's owner may."""
+    info = program.resolve().stat()
+    return {"user": info.st_uid, "group": info.st_gid, "extra_groups": ()} if _needs_less(info.st_uid) else {}
+
+
+def allowed(path: str | None) -> tuple[str, dict[str, Any]] | None:
+    """Another interpreter than our own that was named and may be run, and its rights."""
+    program = find(path) if path is not None else None
+    if program is None or _is_own(program) or refusal(program) is not None:
+        return None
+    return str(program), rights(program)
+
+
 def _is_own(program: Path) -> bool:
     own = Path(sys.executable)
     return program.parent == own.parent and program.resolve() == own.resolve()
@@ -82,15 +96,11 @@ def _run(program: Path) -> dict[str, Any] | Unobserved:
 
     import msgspec
 
-    owner = program.resolve().stat().st_uid
-    lowered = (
-        {"user": owner, "group": program.resolve().stat().st_gid, "extra_groups": ()} if _needs_less(owner) else {}
-    )
     mend = f"run {program} -V to see whether it works"
     try:
         done = subprocess.run(
             [str(program), "-B", "-W", "ignore", "-c", _PROBE],
-            capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, cwd="/", check=False, **lowered,  # type: ignore[call-overload]
+            capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, cwd="/", check=False, **rights(program),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Unobserved(("packages",), f"{program} did not answer within {_SECONDS:g} s", mend)

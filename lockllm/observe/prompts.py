@@ -11,12 +11,14 @@ from lockllm.checkpoint import Look
 from lockllm.engines import Context, Engine
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved
+from lockllm.observe import interpreter
 from lockllm.observe.asking import Said
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 from lockllm.prompt import live, readings
 from lockllm.prompt.probes import NOW
 from lockllm.prompt.render import Analysis, study
+from lockllm.prompt.sandbox import Program
 from lockllm.prompt.templates import Candidate
 
 _GGUF = "tokenizer.chat_template"
@@ -48,6 +50,7 @@ def observe(
         clock=request.clock,
         zone=serving.env.get("TZ"),
         brief=request.quick and serving.stage is Stage.LIVE,
+        program=Program(*named) if (named := interpreter.allowed(request.python)) else None,
     )
     keys = {key: str(value) for key, value in look.gguf.items() if key.startswith(_GGUF) and isinstance(value, str)}
     tokenizer = os.path.join(look.layout.root, "tokenizer.json")

@@ -15,6 +15,7 @@ from lockllm.prompt import live, probes
 from lockllm.prompt.render import Analysis, Refused, Rendered, renderings, study
 from lockllm.prompt.resolve import Resolution, resolve
 from lockllm.prompt.rules import NEWEST, Rules, rules
+from lockllm.prompt.sandbox import Program
 from lockllm.prompt.templates import CONFIG, Candidate, Read, document
 from lockllm.prompt.tokens import special_tokens
 
@@ -45,6 +46,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     clock: bool | None = None  # whether the template that was locked reads it
     zone: str | None = None  # the server's own TZ
     brief: bool = False  # no token ids are made where the server shows its own
+    program: Program | None = None  # the serving interpreter, where it may be run: for token ids that we cannot make
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +123,7 @@ def _studied(
     clock = None if isinstance(analysis, Refused) else reads_clock(analysis, given.engine) or bool(given.clock)
     if given.served is not None:
         yield from live.readings(given.served, clock)
-    ids = _Ids(tokenizer_json, brief=given.brief and given.served is not None and bool(given.served.answers))
+    ids = _Ids(tokenizer_json, given)
     if given.engine in OWN_RENDERER:
         yield Unobserved(("prompt_probes",), *OWN_RENDERER[given.engine], due=Stage.LIVE)
     elif applied is None:
@@ -172,20 +174,21 @@ def _named(texts: Sequence[Rendered | Refused]) -> dict[str, str]:
 class _Ids:
     """Token ids by the checkpoint's own tokenizer, each text once."""
 
-    def __init__(self, tokenizer_json: str | None, *, brief: bool) -> None:
+    def __init__(self, tokenizer_json: str | None, given: Setup) -> None:
         self.path = tokenizer_json
-        self.brief = brief
+        self._program = given.program
+        self.brief = given.brief and given.served is not None and bool(given.served.answers)
         self.source = ""
         self._made: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, texts: Sequence[str]) -> Sequence[tuple[int, ...]] | Unobserved:
-        from lockllm.prompt.tokenizer import token_ids
+        from lockllm.prompt.tokenizer import available, token_ids
 
         if self.path is None:
             return Unobserved(("prompt_probes",), "token ids need a tokenizer.json", "add the file to the checkpoint")
         new = [each for each in texts if each not in self._made]
         if new:
-            counted = token_ids(self.path, new)
+            counted = token_ids(self.path, new, program=None if available() else self._program)
             if isinstance(counted, Unobserved):
                 return counted
             self.source = counted.source

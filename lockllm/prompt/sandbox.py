@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 _START = "import sys; sys.path[:0] = sys.argv[1:]; from lockllm.prompt.child import main; main()"
+_START_THERE = "import sys; sys.path += sys.argv[1:]; from lockllm.prompt.child import main; main()"
 _MIB = 2**20
 
 
@@ -25,6 +26,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 15.0  # of the clock, on a machine that has other things to do
     memory: int = 128 * _MIB
     longest: int = 8 * _MIB  # characters of one answer
+
+
+class Program(msgspec.Struct, frozen=True):
+    """Another interpreter than our own that may be run, and with which rights: arguments of `Popen`."""
+
+    path: str
+    rights: Mapping[str, Any] = {}
 
 
 TEMPLATE_LIMITS = Limits()
@@ -42,11 +50,19 @@ class Outcome(msgspec.Struct, frozen=True):
     world: bool = False
 
 
-def run(task: Mapping[str, Any], modules: Sequence[str], limits: Limits) -> Outcome:
-    """Do the jobs of a task in a child that can import these modules. Never raises for what is foreign."""
-    places = _places(modules)
+def run(
+    task: Mapping[str, Any], modules: Sequence[str], limits: Limits, program: Program | None = None
+) -> Outcome:  # fmt: skip
+    """Do the jobs of a task in a child that can import these modules. Never raises for what is foreign.
+
+    `program`: an interpreter that has the modules itself.
+    """
+    places = _places(modules if program is None else ())
     if isinstance(places, str):
         return Outcome((), places, world=True)
+    start = [sys.executable, "-I", "-S", "-B", "-c", _START]
+    if program is not None:
+        start = [program.path, "-I", "-B", "-W", "ignore", "-c", _START_THERE]
     work = _written(task)
     if work is None:
         return Outcome((), "the request is nested too deeply")
@@ -55,11 +71,13 @@ def run(task: Mapping[str, Any], modules: Sequence[str], limits: Limits) -> Outc
     given = json.dumps(bounds).encode() + b"\n" + work
     try:
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", "-c", _START, *places],
+            [*start, *places],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
+            **(program.rights if program is not None else {}),
         )  # fmt: skip
-    except OSError as error:
-        return Outcome((), f"no child process can be started: {error.strerror}", world=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return Outcome((), f"no child process can be started: {reason}", world=True)
     with child:
         try:
             out, late = _talk(child, given, limits.patience, 8 * (limits.longest + room))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lockllm.facts.observation import ABSENT, CheckStatus
+from lockllm.facts.observation import ABSENT, CheckStatus, Unobserved
+from lockllm.observe import interpreter
 from lockllm.prompt import probes
 from lockllm.prompt.readings import Prompt, Setup, observe
+from lockllm.prompt.sandbox import Program
 from lockllm.prompt.templates import Candidate
+from lockllm.prompt.tokenizer import Encoded, token_ids
 
 TEMPLATES = Path(__file__).parent / "data" / "templates"
 SIMPLE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
@@ -164,3 +168,26 @@ def test_token_ids_are_those_of_the_tokenizer_file(tokenizer_json: str) -> None:
     ids = [ord(char) for char in "Name three primes." if char != " "]
     assert found["prompt_probes.user.token_count"] == len(ids)
     assert found["prompt_probes.user.token_ids"] == hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()
+
+
+def test_token_ids_are_made_by_another_interpreter_where_it_is_named(tiny: Path) -> None:
+    path, texts = str(tiny / "tokenizer.json"), ["Name three primes.", "\u6771\u4eac"]
+    ours, theirs = token_ids(path, texts), token_ids(path, texts, program=Program(sys.executable))
+    assert isinstance(ours, Encoded)
+    assert ours == theirs
+    gone = token_ids(path, texts, program=Program("/no/such/python"))
+    assert isinstance(gone, Unobserved)
+    assert gone.reason == "token ids were not made: no child process can be started: No such file or directory"
+    odd = token_ids(path, texts, program=Program("/bin/true"))
+    assert isinstance(odd, Unobserved)
+
+
+def test_only_an_interpreter_that_may_be_run_is_used(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert interpreter.allowed(str(program)) == (str(program), interpreter.rights(program))
+    program.chmod(0o777)
+    assert interpreter.allowed(str(program)) is None
+    assert interpreter.allowed(sys.executable) is None
+    assert interpreter.allowed(None) is None
