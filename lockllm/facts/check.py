@@ -120,6 +120,21 @@ CHECKS = (
     CheckRow(
         "check.driver_supports_cuda", "The driver is new enough for the CUDA runtime.", "the server will not start"
     ),
+    CheckRow(
+        "check.packages_fit", "Packages that are built for each other are of fitting versions.", "kernels may crash"
+    ),
+    CheckRow(
+        "check.packages_unedited",
+        "Every file of a package is as its RECORD says; looked for with --deep.",
+        "the package is not the release that its version names",
+        Policy.REPORT,
+    ),
+    CheckRow(
+        "check.requirements_met",
+        "The exact requirements of torch and the engine are what is installed.",
+        "libraries run that the package was not built with",
+        Policy.REPORT,
+    ),
     CheckRow("check.one_copy_of_each_library", "One copy of each library is mapped.", "either copy may compute"),
     CheckRow("check.cuda_usable", "CUDA starts on the GPUs that NVML shows.", "the server will not start"),
     CheckRow("check.gpus_enough", "As many GPUs are visible as the server uses.", "the server will not start"),
