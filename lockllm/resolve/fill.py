@@ -101,7 +101,7 @@ class _Filler:
         self.warnings: list[str] = []
         self._upgrade = options.upgrade
         self._fresh = tuple(map(Glob, options.upgrade_facts))
-        self._pin = tuple(map(Glob, options.pin))
+        self._pin, self._named = tuple(map(Glob, options.pin)), options.pin
         self._seen = _best(sources.observation.readings if sources.observation else ())
         gaps = (*sources.unobserved, *(sources.observation.unobserved if sources.observation else ()))
         self._why = {each.path: each.reason for each in gaps}
@@ -147,7 +147,8 @@ class _Filler:
             if path[0] not in groups or path in self.values or path in self.absent or self._moved(fact):
                 continue
             elsewhere = path in _ASKED_OF_THE_HUB and self.spec.repo is None
-            if elsewhere or self._gone(path) or not self._in_range(path, self.old.values.get(path)):
+            gone = self._same_engine_seen() and self._seen_absent(path)
+            if elsewhere or gone or not self._in_range(path, self.old.values.get(path)):
                 continue
             self.put(fact, self.old.values.get(path, ABSENT), self.old.via.get(path, ""))
             if path in self.old.absent:
@@ -250,6 +251,9 @@ class _Filler:
             if any(glob.matches(path) for glob in self._pin) and path not in self.spec.values:
                 self.put(reading.fact, reading.value, via_of(reading))
                 self._say_how_to_keep(reading)
+        for path in (keys.parse(text) for text in self._named if "*" not in text):
+            if path not in self.values and self._seen_absent(path):
+                self.absent.add(path)
         if self.old is not None and not self._upgrade:
             for path, value in self.old.values.items():
                 fact = registry.find(path)
@@ -346,11 +350,11 @@ class _Filler:
         reading = self._seen.get(("engine", "version"))
         return reading is not None and registry.same(reading.fact, self.sources.version, reading.value)
 
-    def _gone(self, path: Path) -> bool:
-        """Whether the observation saw a whole family, and not this member."""
+    def _seen_absent(self, path: Path) -> bool:
+        """Whether the observation saw a whole family without this member."""
         seen = self.sources.observation
-        whole = seen is not None and self._same_engine_seen() and path not in self._seen
-        return whole and seen is not None and any(path[:length] in seen.complete for length in range(1, len(path)))
+        whole = seen.complete if seen is not None and path not in self._seen else ()
+        return any(path[:length] in whole for length in range(1, len(path)))
 
     def _holds(self, path: Path) -> bool:
         return any(held[: len(path)] == path for held in (*self.values, *self.absent))
