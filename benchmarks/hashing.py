@@ -85,9 +85,14 @@ def _sha256(folder: Path, names: list[str]) -> Iterator[Row]:
 
 def _blake3(folder: Path, names: list[str]) -> Iterator[Row]:
     tool = os.environ.get("B3SUM") or shutil.which("b3sum")
-    windows = {f"window {size} KiB": [sys.executable, "-c", WINDOW, str(size << 10), names[0]] for size in (128, 1024, 4096, 16384)}
+    windows = {
+        f"window {size} KiB": [sys.executable, "-c", WINDOW, str(size << 10), names[0]]
+        for size in (128, 1024, 4096, 16384)
+    }
     peers = {"b3sum": [tool, *names], "b3sum 1": [tool, names[0]]} if tool else {}
-    found = medians({"ours": _ours("blake3", names), "ours 1": _ours("blake3", names[:1]), **peers, **windows}, folder, rounds=7)
+    found = medians(
+        {"ours": _ours("blake3", names), "ours 1": _ours("blake3", names[:1]), **peers, **windows}, folder, rounds=7
+    )
     if tool:
         yield Row("BLAKE3, 8 files / b3sum", found["ours"].ms, found["b3sum"].ms, 1 / 0.95)
         yield Row("BLAKE3, 1 file / b3sum", found["ours 1"].ms, found["b3sum 1"].ms, float("inf"))
@@ -105,7 +110,10 @@ def _whole(folder: Path, names: list[str]) -> Iterator[Row]:
     lock = folder.parent / f"{folder.name}.lock"
     lock.write_text(f'lock_version = 1\n\n[engine]\nname = "vllm"\n\n[checkpoint.files]\n{files}\n')
     ours = [sys.executable, "-m", "lockllm", "verify", str(lock), "--stage", "preflight", "--gpu", "none", "--rehash"]
-    commands = {"ours": [*ours, "--checkpoint", str(folder), "--only", "checkpoint.files"], "hf": [sys.executable, "-c", HF, *(str(folder / name) for name in names)]}
+    commands = {
+        "ours": [*ours, "--checkpoint", str(folder), "--only", "checkpoint.files"],
+        "hf": [sys.executable, "-c", HF, *[str(folder / name) for name in names]],
+    }
     tool = os.environ.get("MODEL_SIGNING") or shutil.which("model_signing")
     side = Path(tempfile.mkdtemp())
     try:
@@ -114,7 +122,9 @@ def _whole(folder: Path, names: list[str]) -> Iterator[Row]:
         found = medians(commands, side)
         yield Row("whole verify, 1 GiB / hf cache verify's comparison", found["ours"].ms, found["hf"].ms, 1 / 1.8)
         if tool:
-            yield Row("whole verify, 1 GiB / model_signing verify", found["ours"].ms, found["model_signing"].ms, 1 / 1.8)
+            yield Row(
+                "whole verify, 1 GiB / model_signing verify", found["ours"].ms, found["model_signing"].ms, 1 / 1.8
+            )
         yield Row("peak memory of a whole verify, MB / 64", found["ours"].mb, 64, 1.0, "MB")
     finally:
         lock.unlink()
@@ -140,7 +150,10 @@ def _growth(folder: Path) -> Iterator[Row]:
         for part in range(8):
             with (folder / f"{name[:2].strip()}-{part}").open("wb") as file:
                 file.truncate((size << 30) // 8)
-    found = medians({name: _ours("sha256", [f"{name[:2].strip()}-{part}" for part in range(8)]) for name in ("1 GiB", "8 GiB")}, folder)
+    found = medians(
+        {name: _ours("sha256", [f"{name[:2].strip()}-{part}" for part in range(8)]) for name in ("1 GiB", "8 GiB")},
+        folder,
+    )
     once = medians({"64 GiB": _ours("sha256", [f"64-{part}" for part in range(8)])}, folder, rounds=1)
     yield Row("growth: 8 GiB / 8 times 1 GiB (sparse)", found["8 GiB"].ms, 8 * found["1 GiB"].ms, 1.1)
     yield Row("growth: 64 GiB / 64 times 1 GiB (sparse, once)", once["64 GiB"].ms, 64 * found["1 GiB"].ms, 1.1)
@@ -148,5 +161,7 @@ def _growth(folder: Path) -> Iterator[Row]:
     many = [f"many-{number}" for number in range(10_000)]
     for name in many:
         (folder / name).write_bytes(bytes(104858))
-    spread = medians({"many": _ours("sha256", many), "one": _ours("sha256", [f"1-{part}" for part in range(8)])}, folder)
+    spread = medians(
+        {"many": _ours("sha256", many), "one": _ours("sha256", [f"1-{part}" for part in range(8)])}, folder
+    )
     yield Row("growth: 1 GiB in 10,000 files / in 8", spread["many"].ms, spread["one"].ms, float("inf"))

@@ -78,7 +78,9 @@ def lock_text(tmp_path_factory: pytest.TempPathFactory) -> str:
     shutil.copytree(TINY / "model", folder / "model")
     (folder / "llm.toml").write_text(SPEC)
     words = [*OURS, "lock", "-o", "-"]
-    done = subprocess.run(words, cwd=folder, env=environ(folder, {}), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        words, cwd=folder, env=environ(folder, {}), capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -21,13 +21,99 @@ TIMES = int(os.environ.get("LOCKLLM_FUZZ", "1"))
 """How many times as long as in CI; anything above 1 takes other cases every time."""
 
 ODD: tuple[Any, ...] = (
-    None, True, False, 0, -1, 2**63, 10**40, 1e308, float("nan"), float("inf"), "", " ", "auto", "none", "null", "nan", "inf", "1e999",
-    "9" * 5000, "-0", "0x10", "1_000", "٣", "²", "½", "\u202e", "\x00", "\n[policy]\n", "\ud800", "\udcff", "{", "}", "[", "{}", "[]", "{{", "%s",
-    "%(x)d", "{0}", "$(x)", "`x`", "a" * 5_000, "'", '"', "\\", "'\\d'", "=", "==", "=x", ",", ",,", ":", "://", "http://[", "..", "/", "//", "~",
-    "None", "True", "fp8", "bfloat16", "torch.float16", "32k", "32K", "9e9G", "1.5.", "1.2.3rc", ">=1", "b6000", "[" * 1500, "-" * 1500 + "1",
-    "(" * 1500, '{"a":' * 900 + "1" + "}" * 900, "1+1" * 900, [], {}, [[]], [{}], {"": {}}, {"a": [None, {"b": "\x1b[31m"}]}, [1, "x", None],
-    "a.b.c", "a..b", "a=b=c", "a/b", "a/b@c", "--", "-", "--x", "--x.y=1", "-x=1",
-)  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    2**63,
+    10**40,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    " ",
+    "auto",
+    "none",
+    "null",
+    "nan",
+    "inf",
+    "1e999",
+    "9" * 5000,
+    "-0",
+    "0x10",
+    "1_000",
+    "٣",
+    "²",
+    "½",
+    "\u202e",
+    "\x00",
+    "\n[policy]\n",
+    "\ud800",
+    "\udcff",
+    "{",
+    "}",
+    "[",
+    "{}",
+    "[]",
+    "{{",
+    "%s",
+    "%(x)d",
+    "{0}",
+    "$(x)",
+    "`x`",
+    "a" * 5_000,
+    "'",
+    '"',
+    "\\",
+    "'\\d'",
+    "=",
+    "==",
+    "=x",
+    ",",
+    ",,",
+    ":",
+    "://",
+    "http://[",
+    "..",
+    "/",
+    "//",
+    "~",
+    "None",
+    "True",
+    "fp8",
+    "bfloat16",
+    "torch.float16",
+    "32k",
+    "32K",
+    "9e9G",
+    "1.5.",
+    "1.2.3rc",
+    ">=1",
+    "b6000",
+    "[" * 1500,
+    "-" * 1500 + "1",
+    "(" * 1500,
+    '{"a":' * 900 + "1" + "}" * 900,
+    "1+1" * 900,
+    [],
+    {},
+    [[]],
+    [{}],
+    {"": {}},
+    {"a": [None, {"b": "\x1b[31m"}]},
+    [1, "x", None],
+    "a.b.c",
+    "a..b",
+    "a=b=c",
+    "a/b",
+    "a/b@c",
+    "--",
+    "-",
+    "--x",
+    "--x.y=1",
+    "-x=1",
+)
 texts = st.sampled_from([each for each in ODD if isinstance(each, str)]) | st.text(max_size=8)
 values = st.recursive(
     st.sampled_from(ODD) | st.text(max_size=6) | st.integers() | st.floats(),
@@ -40,9 +126,12 @@ seeds = st.integers(0, 2**32)
 def bounded(examples: int) -> settings:
     """So many cases in CI, the same ones every time; more, and others, with LOCKLLM_FUZZ."""
     return settings(
-        max_examples=examples * TIMES, deadline=None, database=None, derandomize=TIMES == 1,
+        max_examples=examples * TIMES,
+        deadline=None,
+        database=None,
+        derandomize=TIMES == 1,
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
 
 
 def engine(name: str) -> Engine:
@@ -73,7 +162,13 @@ def answers(name: str, json_: Any, random: Random) -> list[Answer]:
     text = json.dumps(json_) if not isinstance(json_, str) else json_
     odd = ["", "vllm:cache_config_info{a=\x00}", 'x{a="', "# HELP", text, text[: len(text) // 2]]
     return [
-        Answer(probe=probe, status=random.choice([200, 200, 200, 404, 500]), headers={}, text=random.choice(odd), json=json_)
+        Answer(
+            probe=probe,
+            status=random.choice([200, 200, 200, 404, 500]),
+            headers={},
+            text=random.choice(odd),
+            json=json_,
+        )
         for probe in engine(name).probes
         if random.random() < 0.8
     ]

@@ -17,11 +17,22 @@ from tests.abuse.conftest import Ours, mounted, needs_mount
 
 PREFLIGHT = ("verify", "--stage", "preflight", "--format", "json")
 NAMES = {
-    "a newline": "a\n[policy]\n.json", "a control character": "a\x1b[31m.json", "a tab": "a\tb.json", "bidi": "a\u202egpj.json",
-    "no UTF-8": os.fsdecode(b"a\xff\xfe.json"), "half a pair": os.fsdecode(b"a\xed\xa0\x80.json"), "a backslash": "a\\b.json",
-    "quotes": "a\"'b.json", "a drive": "c:a.json", "a command": "$(reboot)`x`.json", "dashes": "--help.json", "a workflow": "::error::x.json",
-    "zero width": "a\u200bb.json", "long": "a" * 240 + ".json", "a space at the end": "a.json ",
-}  # fmt: skip
+    "a newline": "a\n[policy]\n.json",
+    "a control character": "a\x1b[31m.json",
+    "a tab": "a\tb.json",
+    "bidi": "a\u202egpj.json",
+    "no UTF-8": os.fsdecode(b"a\xff\xfe.json"),
+    "half a pair": os.fsdecode(b"a\xed\xa0\x80.json"),
+    "a backslash": "a\\b.json",
+    "quotes": "a\"'b.json",
+    "a drive": "c:a.json",
+    "a command": "$(reboot)`x`.json",
+    "dashes": "--help.json",
+    "a workflow": "::error::x.json",
+    "zero width": "a\u200bb.json",
+    "long": "a" * 240 + ".json",
+    "a space at the end": "a.json ",
+}
 
 
 def report(done: Any) -> dict[str, Any]:
@@ -184,7 +195,9 @@ def test_a_file_whose_bytes_cannot_be_read_is_unknown(locked: Path, ours: Ours) 
 
 def test_a_file_that_may_not_be_read_is_unknown_with_its_reason(locked: Path, ours: Ours) -> None:
     (locked / "model" / "model.safetensors").chmod(0)
-    no_root = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    no_root = (
+        ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    )
     done = ours(*PREFLIGHT, inside=no_root)
     assert done.code == 1  # for the finding that the weights cannot be read
     assert 'checkpoint.files."model.safetensors"' in statuses(done, "unknown")

@@ -57,7 +57,9 @@ def told(found: Any) -> None:
 def context(random: Random, odd: Any) -> Context:
     """Facts of a checkpoint and a host, one of them odd."""
     checkpoint = {("checkpoint", key): odd for key in CHECKPOINT_KEYS if random.random() < 0.4}
-    checkpoint |= {("checkpoint", "generation_config", key): odd for key in ("temperature", "top_k") if random.random() < 0.5}
+    checkpoint |= {
+        ("checkpoint", "generation_config", key): odd for key in ("temperature", "top_k") if random.random() < 0.5
+    }
     checkpoint[("quantization", "method")] = random.choice(["none", "fp8", "awq", odd])
     host = {key: odd if random.random() < 0.2 else value for key, value in HOST.items()}
     checkpoint, host = parsed(checkpoint), parsed(host)
@@ -160,7 +162,13 @@ def test_any_process_is_read(tmp_path_factory: pytest.TempPathFactory, cmdline: 
     root = tmp_path_factory.mktemp("proc")
     folder = root / "7"
     folder.mkdir()
-    for file, raw in {"cmdline": cmdline, "environ": environ, "stat": cmdline, "status": environ, "maps": environ}.items():
+    for file, raw in {
+        "cmdline": cmdline,
+        "environ": environ,
+        "stat": cmdline,
+        "status": environ,
+        "maps": environ,
+    }.items():
         (folder / file).write_bytes(raw)
     (root / "net").mkdir()
     for file in ("tcp", "tcp6"):

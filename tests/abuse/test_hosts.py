@@ -185,7 +185,10 @@ def test_a_clock_of_1970_waives_what_a_date_allows_and_nothing_else(work: Path, 
         'lock_version = 1\n\n[serve]\ndtype = "bfloat16"\nmax_num_seqs = 256\n\n'
         '[[waive]]\nfact = "serve.dtype"\nfound = "float16"\nreason = "x"\nuntil = 1969-12-31\n'
     )
-    facts = {"serve.dtype": [{"value": "float16", "source": "x"}], "serve.max_num_seqs": [{"value": 256, "source": "x"}]}
+    facts = {
+        "serve.dtype": [{"value": "float16", "source": "x"}],
+        "serve.max_num_seqs": [{"value": 256, "source": "x"}],
+    }
     (work / "host.json").write_text(json.dumps({"observation_version": 1, "observed_at": at, "facts": facts}))
     assert ours("verify", "--observation", "host.json").code == 1
 

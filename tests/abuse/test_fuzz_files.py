@@ -1,0 +1,139 @@
+"""Weight files with headers that are spoiled, and chat templates of any kind: read or refused, in bounded time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import struct
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lockllm.checkpoint import gguf, look, safetensors
+from lockllm.checkpoint.bounded import Malformed
+from tests.abuse.material import bounded, seeds, spoiled, texts, values
+from tests.conftest import TINY
+
+HEADER = {
+    "__metadata__": {"format": "pt"},
+    "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+    "b": {"dtype": "BF16", "shape": [], "data_offsets": [8, 10]},
+}
+"""What a small safetensors file says."""
+GGUF = (TINY / "tiny.gguf").read_bytes()
+SHARD = (TINY / "model" / "model.safetensors").read_bytes()
+ODD_NUMBERS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1, 65, 9, 8)
+
+
+def overwritten(raw: bytes, random: Random) -> bytes:
+    """Bytes with numbers, runs and ends of the first 4,000 spoiled."""
+    made = bytearray(raw)
+    for _ in range(random.randrange(1, 5)):
+        at = random.randrange(min(len(made), 4000))
+        how = random.randrange(4)
+        if how == 0:
+            made[at] = random.randrange(256)
+        elif how == 1:
+            made[at : at + 8] = struct.pack("<Q", random.choice(ODD_NUMBERS))
+        elif how == 2:
+            made[at : at + 4] = struct.pack("<I", random.choice(ODD_NUMBERS) % 2**32)
+        else:
+            del made[at : at + random.randrange(1, 40)]
+    return bytes(made) if random.random() < 0.8 else bytes(made[: random.randrange(4000)])
+
+
+@bounded(150)
+@given(seed=seeds)
+def test_any_gguf_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    path = tmp_path_factory.getbasetemp() / "fuzzed.gguf"
+    path.write_bytes(overwritten(GGUF, Random(seed)))
+    with contextlib.suppress(Malformed):
+        gguf.read(str(path))
+    if seed % 10 == 0:
+        look(str(path), engine="llama.cpp", cache="off")
+
+
+@bounded(150)
+@given(seed=seeds, odd=values)
+def test_any_safetensors_header_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, odd: Any
+) -> None:
+    random = Random(seed)
+    path = tmp_path_factory.getbasetemp() / "fuzzed.safetensors"
+    raw = json.dumps(spoiled(HEADER, random, odd)).encode()
+    whole = struct.pack("<Q", len(raw)) + raw + bytes(10)
+    path.write_bytes(overwritten(SHARD, random) if random.random() < 0.3 else whole)
+    with contextlib.suppress(Malformed):
+        found = safetensors.read(str(path))
+        safetensors.dtypes([found])
+
+
+PIECES = (
+    "{{ ",
+    " }}",
+    "{% ",
+    " %}",
+    "for m in messages",
+    "endfor",
+    "if ",
+    "endif",
+    "m['role']",
+    "m.content",
+    "messages[0]",
+    "tools",
+    "tojson",
+    "|",
+    "(",
+    ")",
+    "loop.index0",
+    "namespace()",
+    "set x = ",
+    "raise_exception('x')",
+    "strftime_now('%Y')",
+    "macro a(b)",
+    "endmacro",
+    "generation",
+    "endgeneration",
+    "'",
+    '"',
+    "bos_token",
+    "~",
+    "%",
+    "+",
+    "x.__class__",
+    "range(9)",
+    "[::-1]",
+    "is defined",
+    "include 'x'",
+    "{#",
+    "#}",
+    "-",
+    "\n",
+    "self",
+    "super()",
+    "caller()",
+    "filter upper",
+    "endfilter",
+    "autoescape true",
+    "break",
+    "call a()",
+    "endcall",
+    "block b",
+    "endblock",
+)
+
+
+@bounded(12)
+@given(st.lists(st.sampled_from(PIECES) | texts, max_size=14).map(" ".join))
+def test_any_template_is_rendered_or_refused(template: str) -> None:
+    import datetime as dt
+
+    from lockllm.prompt.render import Refused, Rendered, renderings
+    from lockllm.prompt.sandbox import Limits
+
+    ask = {"messages": [{"role": "user", "content": "x"}], "tools": None}
+    found = renderings(template, [ask], {}, dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc), limits=Limits(seconds=2))
+    assert all(isinstance(each, (Rendered, Refused)) for each in found)
