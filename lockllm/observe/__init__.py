@@ -13,11 +13,23 @@ from lockllm.errors import LockllmError
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Observation, Reading, Unobserved
-from lockllm.observe import asking, bounded, distributions, http, joining, libraries, live, looking, prompts, serving
+from lockllm.observe import (
+    asking,
+    bounded,
+    distributions,
+    hosting,
+    http,
+    joining,
+    libraries,
+    live,
+    looking,
+    prompts,
+    serving,
+)
 from lockllm.observe.asking import Said
 from lockllm.observe.gpu import Machine
-from lockllm.observe.joining import Pile
 from lockllm.observe.looking import Files
+from lockllm.observe.pile import Pile
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 
@@ -38,7 +50,7 @@ def observe(request: Request) -> Observation:
     with ThreadPoolExecutor(max_workers=4) as pool:
         asked = _start(pool, found.address is not None, _ask, request, found)
         files = bounded.start(pool, looking.look, request, found, place)
-        machine = _start(pool, found.elsewhere is None, joining.machine, request, found)
+        machine = _start(pool, found.elsewhere is None, hosting.machine, request, found)
         mapped = _start(pool, found.found is not None, _libraries, found, installed, deep)
         said: Said | None = _result(asked)
         engine = found.engine or (said.engine if said else None)
@@ -48,7 +60,7 @@ def observe(request: Request) -> Observation:
             pile.add(part)
         seen_machine: Machine | None = _result(machine)
         looked: Files = files.result()
-    host = joining.host(pile, request, found, seen_machine) if seen_machine is not None else {}
+    host = hosting.host(pile, request, found, seen_machine) if seen_machine is not None else {}
     _files(pile, looked)
     if said is not None:
         pile.checks.append(said.check)
@@ -56,7 +68,7 @@ def observe(request: Request) -> Observation:
         _rules(pile, request, found, engine, said, looked, host, versions)
     joining.silent(pile, found, said)
     if seen_machine is not None:
-        joining.used_gpus(pile, request, found, seen_machine)
+        hosting.used_gpus(pile, request, found, seen_machine)
     joining.not_running(pile, found)
     joining.elsewhere(pile, found)
     if found.found is not None:

@@ -79,8 +79,10 @@ def one_driver(machine: Machine, library: DriverLibrary | None) -> Check | None:
     return Check(name, status, ", ".join(parts), "/proc/driver/nvidia/version", mend)
 
 
-def usable(machine: Machine, gpus: Sequence[Seen], found: Sequence[Trouble], tried: str) -> Check | None:
-    """Whether CUDA starts where NVML shows GPUs. `tried` says how that was tried, empty where it was not."""
+def usable(
+    machine: Machine, gpus: Sequence[Seen], found: Sequence[Trouble], tried: str = "", unknown: str = ""
+) -> Check | None:
+    """Whether CUDA starts where NVML shows GPUs. `tried` says that it did, `unknown` why it could not be tried."""
     name = "check.cuda_usable"
     if machine.platform != "cuda" or machine.trouble is not None or not gpus:
         return None
@@ -90,6 +92,8 @@ def usable(machine: Machine, gpus: Sequence[Seen], found: Sequence[Trouble], tri
     if wrong:
         detail = "NVML shows the GPUs, but " + "; ".join(each.reason for each in wrong)
         return Check(name, CheckStatus.FAIL, detail, machine.source, wrong[0].mend)
+    if unknown:
+        return Check(name, CheckStatus.UNKNOWN, unknown, machine.source, "run lockllm where the server runs")
     return Check(name, CheckStatus.PASS, tried, machine.source) if tried else None
 
 

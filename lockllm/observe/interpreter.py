@@ -10,15 +10,12 @@ from typing import Any
 
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Unobserved
-from lockllm.observe import python
+from lockllm.observe import child, python
 from lockllm.observe.python import Environment
 
-_MARK = "lockllm-probe:"
 _PROBE = (
-    "import sys, json; print(); print('"
-    + _MARK
-    + "' + json.dumps({'path': [p for p in sys.path if p], 'prefix': sys.prefix,"
-    " 'version': sys.version.split()[0]}))"
+    "import sys, json; told = {'path': [p for p in sys.path if p], 'prefix': sys.prefix,"
+    f" 'version': sys.version.split()[0]}}; {child.PRINT}"
 )
 _SECONDS = 10.0
 
@@ -75,7 +72,7 @@ def refusal(program: Path) -> str | None:
 def rights(program: Path) -> dict[str, Any]:
     """Arguments of a child process that give it no more than the interpreter's owner may."""
     info = program.resolve().stat()
-    return {"user": info.st_uid, "group": info.st_gid, "extra_groups": ()} if _needs_less(info.st_uid) else {}
+    return child.rights_of(info.st_uid, info.st_gid)
 
 
 def allowed(path: str | None) -> tuple[str, dict[str, Any]] | None:
@@ -92,31 +89,11 @@ def _is_own(program: Path) -> bool:
 
 
 def _run(program: Path) -> dict[str, Any] | Unobserved:
-    import subprocess
-
-    import msgspec
-
     mend = f"run {program} -V to see whether it works"
-    try:
-        done = subprocess.run(
-            [str(program), "-B", "-W", "ignore", "-c", _PROBE],
-            capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, cwd="/", check=False, **rights(program),
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return Unobserved(("packages",), f"{program} did not answer within {_SECONDS:g} s", mend)
-    except (OSError, subprocess.SubprocessError) as error:
-        return Unobserved(("packages",), f"{program} does not run: {error}", mend)
-    lines = done.stdout.decode("utf-8", "replace").splitlines()
-    said = next((line.removeprefix(_MARK) for line in reversed(lines) if line.startswith(_MARK)), None)
-    try:
-        answer = msgspec.json.decode(said or "")
-        if not (isinstance(answer, dict) and all(isinstance(folder, str) for folder in answer["path"])):
-            raise TypeError("no list of folders")
-        return {"path": answer["path"], "prefix": str(answer["prefix"]), "version": str(answer["version"])}
-    except (msgspec.DecodeError, KeyError, TypeError):
-        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"exit {done.returncode}"]
-        return Unobserved(("packages",), f"{program} gave no answer: {last[0][:200]}", mend)
-
-
-def _needs_less(owner: int) -> bool:
-    return os.geteuid() == 0 and owner != 0
+    answer = child.ask((str(program), "-B", "-W", "ignore"), _PROBE, _SECONDS, rights=rights(program))
+    if isinstance(answer, str):
+        return Unobserved(("packages",), f"{program} {answer}", mend)
+    folders = answer.get("path")
+    if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
+        return Unobserved(("packages",), f"{program} gave no list of folders", mend)
+    return {"path": folders, "prefix": str(answer.get("prefix")), "version": str(answer.get("version"))}

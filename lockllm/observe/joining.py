@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,15 +11,16 @@ import msgspec
 from lockllm.checkpoint import Look
 from lockllm.engines import Context, Engine, Given
 from lockllm.facts.fact import Path, Stage
-from lockllm.facts.observation import Absent, By, Check, CheckStatus, Raw, Reading, Unobserved, values
+from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import GROUPS, same, seen
 from lockllm.observe import fitting, hosting, installed, packages, settings, workers
 from lockllm.observe.asking import Said
 from lockllm.observe.hosting import closed
-from lockllm.observe.pile import Pile
+from lockllm.observe.pile import Pile, known
 from lockllm.observe.plan import read_file
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
+
 
 def environment(pile: Pile, request: Request, serving: Serving, engine: Engine | None) -> dict[str, str]:
     """Packages, the engine's release, Python and CUDA; gives versions by distribution."""
@@ -182,16 +182,12 @@ def context(
     """What an engine's rules may look at."""
     held = pile.values
     version = held.get(("engine", "version"))
-    checkpoint = _known(look.readings) if look else {}
+    checkpoint = known(look.readings) if look else {}
     return Context(
         version=str(version) if version is not None else fallback,
         checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
         env_whole=serving.found is None or serving.found.process.env_whole,
     )  # fmt: skip
-
-
-def _known(readings: Iterable[Reading]) -> dict[Path, Any]:
-    return {path: value for path, value in values(readings).items() if not isinstance(value, (Absent, Raw))}
 
 
 def _given(serving: Serving) -> Given | None:

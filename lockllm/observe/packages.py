@@ -13,6 +13,7 @@ from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.observe import distributions
 from lockllm.observe.distributions import Distribution
+from lockllm.observe.installed import Edits
 from lockllm.observe.python import Environment
 
 _CUDA = {
@@ -30,15 +31,13 @@ _CUDA = {
 
 
 def readings(
-    environment: Environment, engine: Engine | None, wanted: Iterable[str], *, deep: bool = False
+    environment: Environment, engine: Engine | None, wanted: Iterable[str], edits: Edits | None = None
 ) -> tuple[list[Reading], list[Unobserved], frozenset[Path]]:
-    """What the metadata of an environment says. `deep` reads every file of these packages against RECORD."""
+    """What the metadata of an environment says, and which packages were edited where that was looked for."""
     found: list[Reading] = []
     unseen: list[Unobserved] = []
-    names = {distributions.normal(name) for name in wanted}
-    if engine is not None:
-        names.update(distributions.normal(name) for name in (*engine.packages, *engine.distributions))
-    for name in sorted(names):
+    deep = edits or {}
+    for name in sorted(named(engine, wanted)):
         one = environment.distributions.get(name)
         if one is not None:
             told = _patched(environment, one, deep)
@@ -53,6 +52,12 @@ def readings(
         found.append(seen("host.python", environment.python, environment.source, By.PACKAGE))
     found += _cuda(environment)
     return found, unseen, frozenset({("packages",)}) if environment.whole else frozenset()
+
+
+def named(engine: Engine | None, wanted: Iterable[str]) -> frozenset[str]:
+    """The distributions that are looked for: those of the engine, and those that are wanted besides."""
+    own = (*engine.packages, *engine.distributions) if engine is not None else ()
+    return frozenset(map(distributions.normal, (*wanted, *own)))
 
 
 def versions(environment: Environment) -> dict[str, str]:
@@ -70,19 +75,19 @@ def release(environment: Environment, engine: Engine) -> str | None:
     return str(version) if version is not None else None
 
 
-def _patched(environment: Environment, one: Distribution, deep: bool) -> Distribution:
+def _patched(environment: Environment, one: Distribution, edits: Edits) -> Distribution:
     """The distribution, with what is odd about its files."""
     if one.how:
         return one
     module = environment.module(one.name.replace("-", "_"))
     if module is not None and module.parent.resolve() != one.folder.parent.resolve():
         return msgspec.structs.replace(one, how="shadowed by another copy")
-    if deep and distributions.edited(one):
+    if edits.get(one.name):
         return msgspec.structs.replace(one, how="edited")
     return one
 
 
-def _engine(environment: Environment, engine: Engine, deep: bool) -> list[Reading]:
+def _engine(environment: Environment, engine: Engine, deep: Edits) -> list[Reading]:
     one = environment.of_any(engine.distributions)
     translated = hasattr(engine, "version_of")
     if one is None:

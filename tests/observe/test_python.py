@@ -10,7 +10,7 @@ import pytest
 from lockllm.errors import UsageError
 from lockllm.facts.observation import By, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe import distributions, interpreter, packages, proc, python
+from lockllm.observe import distributions, installed, interpreter, packages, proc, python
 from tests.observe import hosts
 
 
@@ -259,5 +259,9 @@ def test_edited_packages_are_told_where_depth_is_asked_for(home: Path) -> None:
     (hosts.site(home) / "xgrammar/a.py").write_text("y = 2\n")
     found = python.of_command((str(home / "bin/python"),), {}, "/")
     assert found is not None
-    values = [packages.readings(found, None, ["xgrammar"], deep=deep)[0][0].value for deep in (False, True)]
+    edits = installed.edits(found, ["xgrammar", "vllm", "gone"])
+    values = [packages.readings(found, None, ["xgrammar"], each)[0][0].value for each in (None, edits)]
     assert values == ["0.1.25", "0.1.25 (edited)"]
+    check = installed.unedited(edits)
+    assert check is not None
+    assert (check.status.value, check.detail) == ("fail", "differ from RECORD: xgrammar: xgrammar/a.py")

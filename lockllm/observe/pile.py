@@ -1,0 +1,49 @@
+"""Where readings, gaps and findings are gathered while a host is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lockllm.facts.fact import Path
+from lockllm.facts.observation import Absent, Check, Raw, Reading, Unobserved, values
+
+
+class Pile:
+    """Readings, gaps and findings as they come in."""
+
+    def __init__(self) -> None:
+        self.readings: list[Reading] = []
+        self.unobserved: list[Unobserved] = []
+        self.checks: list[Check] = []
+        self.complete: set[Path] = set()
+        self.warnings: list[str] = []
+
+    def add(self, items: Iterable[Reading | Unobserved | Check]) -> None:
+        """Put each where it belongs."""
+        for item in items:
+            if isinstance(item, Reading):
+                self.readings.append(item)
+            elif isinstance(item, Unobserved):
+                self.unobserved.append(item)
+            else:
+                self.checks.append(item)
+
+    @property
+    def values(self) -> dict[Path, Any]:
+        """The value in force of each fact so far; what is absent, or of no type that its fact knows, is left out."""
+        return known(self.readings)
+
+    def gaps(self) -> tuple[Unobserved, ...]:
+        """What could not be seen, the first reason of each; what was seen after all is left out."""
+        held = {reading.fact.path for reading in self.readings}
+        found: dict[Path, Unobserved] = {}
+        for each in self.unobserved:
+            if each.path not in held:
+                found.setdefault(each.path, each)
+        return tuple(found.values())
+
+
+def known(readings: Iterable[Reading]) -> dict[Path, Any]:
+    """The value in force of each fact, those left out that are absent or of no type that their fact knows."""
+    return {path: value for path, value in values(readings).items() if not isinstance(value, (Absent, Raw))}
