@@ -26,6 +26,16 @@ def plain(text: str, port: int) -> str:
     return re.sub(r"\(pid \d+\)", "(pid 71)", text)
 
 
+def counted(text: str) -> str:
+    """Text in which every count and id is one: how many facts a host shows depends on what it has."""
+    text = re.sub(r"\b1(-[a-z][0-9a-f?-]+){5}", "ID", text)
+    return re.sub(
+        r"(?<![\w.])\d+(?= (facts?|changes?|causes?|match|differ|pass|not|pinned)\b)|(?<=pass )\d+|(?<=match )\d+",
+        "N",
+        text,
+    )
+
+
 @pytest.fixture(scope="module")
 def transcript(tmp_path_factory: pytest.TempPathFactory) -> list[list[tuple[str, str]]]:
     """Every block as (command, output), run beside llama.cpp's real server."""
@@ -65,7 +75,7 @@ def test_what_the_readme_shows_is_what_its_commands_print(
     found = BLOCK.sub(told, text)
     if request.config.getoption("--update-golden"):
         README.write_text(found)
-    assert found == README.read_text()
+    assert counted(found) == counted(README.read_text())
 
 
 def test_no_command_of_the_readme_ends_in_a_bug(transcript: list[list[tuple[str, str]]]) -> None:
