@@ -12,6 +12,7 @@ from lockllm.cli import _files, _options
 from lockllm.facts.fact import Path
 from lockllm.judge.verify import best, verify
 from lockllm.output import FORMATS, render_report
+from lockllm.output.escape import readable
 
 
 @click.command(short_help="Check a host against llm.lock.")
@@ -72,7 +73,7 @@ def command(
     if report.exit_code:
         _termination_log(text if format_ == "text" else "")
     for warning in report.warnings if format_ not in ("text",) else ():
-        click.echo(f"lockllm: warning: {warning}", err=True)
+        click.echo(f"lockllm: warning: {readable(warning)}", err=True)
     sys.stdout.flush()
     ctx.exit(report.exit_code)
 
