@@ -65,8 +65,8 @@ def single(value: float) -> float:
     """The nearest float32: servers that hold their values in single precision echo 0.2 as 0.20000000298023224."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
+    except (OverflowError, struct.error):  # a whole number too large for any float
+        return math.inf if value > 0 else -math.inf
 
 
 def _same_number(one: float, other: float) -> bool:
