@@ -22,6 +22,11 @@ _GUESSED_TYPES = {
     "internvl_chat": "internvl-2-5", "deepseek_vl_v2": "deepseek-vl2", "multi_modality": "janus-pro",
     "phi4mm": "phi-4-mm", "minicpmv": "minicpmv", "minicpmo": "minicpmo",
 }  # fmt: skip
+_OWN_FAMILIES = re.compile(
+    r"internlm|internvl|vicuna|wizardlm|llava|baichuan|chatglm|codellama|llama-?2|cogvlm|yi-vl|deepseek-vl|puyu|ultra[cl]m|solar",
+    re.IGNORECASE,
+)
+"""Words of a path for which some release of LMDeploy has a template of its own, in code: `model.py`."""
 _NEWEST = {
     "transformers": (5, 24), "vllm": (0, 33), "sglang": (0, 5), "tgi": (3, 3), "lmdeploy": (0, 18),
     "tensorrt-llm": (1, 3),
@@ -68,7 +73,7 @@ def resolve(
 
     `explicit`: what a flag names. `gguf`: the template keys of a GGUF's metadata. `transformers`: the
     installed release where the engine is another. `tokenizer_mode`: as the engine's flag says. `model`: as the
-    command names it, which SGLang guesses by.
+    command names it, which SGLang and LMDeploy guess by.
     """
     shelf = shelve(read, names, gguf)
     if engine == "llama.cpp":
@@ -80,6 +85,10 @@ def resolve(
     choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
     if gguf is None and explicit is None and engine in _GGUF_ONLY:
         choice = _Choice(unknown="no GGUF was read")
+    if engine == "lmdeploy" and explicit is None and (word := _OWN_FAMILIES.search(model)) is not None:
+        choice = _Choice(
+            unknown=f"LMDeploy may take a template of its own for a path with {word.group()}, by its name alone"
+        )
     candidates = (*((explicit,) if explicit else ()), *shelf.all())
     problems = (*shelf.problems, *((choice.problem,) if choice.problem else ()))
     return Resolution(
