@@ -12,7 +12,7 @@ from lockllm.judge.diff import VERDICTS
 from lockllm.judge.report import Change, Diff
 from lockllm.output.escape import readable, visible
 from lockllm.output.layout import Page
-from lockllm.output.order import circular
+from lockllm.output.order import circular, folded, is_digest
 from lockllm.output.template_diff import template_diff
 from lockllm.output.values import show, show_pair
 
@@ -135,7 +135,11 @@ def _block(page: Page, block: Block, full: bool) -> None:
     if block.following:
         page.line(followed(block), indent=4, style="quiet")
         for depth, part in _runs(block.following):
-            page.table([(each.fact.key, sentence(each, full=full)) for each in part], indent=6 + 2 * depth)
+            rows = [
+                (each.fact.path, sentence(each, full=full), is_digest(each.before, each.after) and not full)
+                for each in part
+            ]
+            page.table(folded(rows), indent=6 + 2 * depth)
 
 
 def _runs(following: Sequence[tuple[int, Change]]) -> list[tuple[int, list[Change]]]:

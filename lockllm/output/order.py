@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
-from lockllm.facts.fact import Policy
+from lockllm.facts.fact import Path, Policy
+from lockllm.facts.keys import dotted, segment
 from lockllm.facts.observation import CheckStatus
 from lockllm.facts.registry import family
 from lockllm.judge.report import Report, Result, Status
@@ -102,3 +104,25 @@ def nothing_checked(report: Report) -> str:
 def facts(count: int) -> str:
     """`1 fact`, `2 facts`."""
     return "1 fact" if count == 1 else f"{count} facts"
+
+
+def folded(rows: Sequence[tuple[Path, str, bool]]) -> list[tuple[str, str]]:
+    """Neighbours below one key on one line: `prompt_probes.user  text, token_count 41 -> 42, token_ids`.
+
+    A row is a fact's path, what it moved from and to, and whether that is a digest: then its name says it all.
+    """
+    lines: list[tuple[str, str]] = []
+    for parent, group in groupby(rows, key=lambda row: row[0][:-1] if len(row[0]) > 2 else row[0]):
+        members = list(group)
+        if len(members) == 1 or len(parent) < 2:
+            lines += [(dotted(path), text) for path, text, _ in members]
+        else:
+            told = [segment(path[-1]) + ("" if digest else f" {text}") for path, text, digest in members]
+            lines.append((dotted(parent), ", ".join(told)))
+    return lines
+
+
+def is_digest(*values: object) -> bool:
+    """Whether all values that are there are digests."""
+    held = [value for value in values if value is not None]
+    return bool(held) and all(isinstance(value, str) and len(value) == 64 and value.isalnum() for value in held)

@@ -13,7 +13,7 @@ from lockllm.output import changes, inspected
 from lockllm.output.changes import KINDS
 from lockllm.output.escape import visible
 from lockllm.output.layout import Page, columns
-from lockllm.output.order import facts, nothing_checked, pinned, split, tally
+from lockllm.output.order import facts, folded, is_digest, nothing_checked, pinned, split, tally
 from lockllm.output.values import show, show_pair
 
 _STYLE = {"match": "good", "mismatch": "bad", "unknown": "unsure"}
@@ -194,14 +194,15 @@ class _Writer:
 
     def _follow(self, result: Result, indent: int) -> None:
         following = self.followers.pop(result.fact.key, [])
-        run: list[tuple[str, str]] = []
+        run: list[tuple[Path, str, bool]] = []
         for each in following:
-            run.append((each.fact.key, self._arrow(each) + ("" if each.blocking else "  (only told)")))
+            digest = is_digest(each.expected, each.found) and each.blocking and not self.full
+            run.append((each.fact.path, self._arrow(each) + ("" if each.blocking else "  (only told)"), digest))
             if each.fact.key in self.followers:
-                self.page.table(run, indent=indent)
+                self.page.table(folded(run), indent=indent)
                 run = []
                 self._follow(each, indent + 2)
-        self.page.table(run, indent=indent)
+        self.page.table(folded(run), indent=indent)
 
     def _arrow(self, result: Result) -> str:
         return " -> ".join(show_pair(result.expected, result.found, full=self.full, limit=36))
