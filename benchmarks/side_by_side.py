@@ -32,6 +32,7 @@ class Run(NamedTuple):
     ms: float
     out: str
     mb: float
+    cpu: float  # milliseconds of processor time
     code: int
 
 
@@ -39,13 +40,19 @@ def run(command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None)
     """Run a command once. Memory is that of the process itself, without its children."""
     start = time.perf_counter()
     with subprocess.Popen(
-        command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as process:
         assert process.stdout is not None
         out = process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    return Run((time.perf_counter() - start) * 1000, out, used.ru_maxrss / 1024, process.returncode)
+    cpu = (used.ru_utime + used.ru_stime) * 1000
+    return Run((time.perf_counter() - start) * 1000, out, used.ru_maxrss / 1024, cpu, process.returncode)
 
 
 def medians(commands: Mapping[str, Sequence[str]], cwd: Path, *, rounds: int = 5) -> dict[str, Run]:

@@ -186,7 +186,7 @@ def test_twenty_thousand_files_end_soon(locked: Path, ours: Ours) -> None:
 
 @needs_mount
 def test_a_file_whose_bytes_cannot_be_read_is_unknown(locked: Path, ours: Ours) -> None:
-    view = mounted("mount --bind /proc/self/mem model/model.safetensors")
+    view = mounted("mount --bind /proc/$$/mem model/model.safetensors")
     done = ours(*PREFLIGHT, inside=view)
     assert done.code in (1, 3)
     assert 'checkpoint.files."model.safetensors"' not in statuses(done, "match")
