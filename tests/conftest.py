@@ -8,12 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.servers import start
 
 # Whoever starts the tests in the background may have SIGINT ignored, and every server under test would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Seeded, so that a run says the same twice; `--hypothesis-profile=hunt` looks for what these seeds miss.
+settings.register_profile("seeded", derandomize=True, deadline=None)
+settings.register_profile("hunt", deadline=None, max_examples=2000)
+settings.load_profile("seeded")
 
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "examples" / "tiny"

@@ -147,6 +147,8 @@ def test_a_template_diff_shows_each_line_of_the_template_as_one_line(bad: str) -
         )
         assert not any(one.lstrip().startswith("::") for one in written.split("\n"))
         assert not re.search(r"##[A-Za-z]*\[", written)
+        if re.match(r"\s*[+-]", bad):
+            continue  # the names alone begin like lines of a diff
         shown = [one for one in written.split("\n") if re.match(r" *[+-]", one)]
         assert len(shown) <= 2 * (bad.count("\n") + 2) + bad.count("}")  # a long line is broken after each tag
 
