@@ -53,10 +53,11 @@ SM_COUNT = Fact(
 )  # fmt: skip
 MIG = Fact(
     ("host", "mig"), TEXT, Kind.NOISE, "a slice of a GPU computes", "give the server the locked MIG profile or a whole GPU",
-    "The MIG profile, such as 1g.10gb; absent on a whole GPU.", stale_with=("host.gpu",), live=False,
+    "The MIG profile, such as 1g.10gb, or the partition of an AMD GPU, such as cpx-nps4; absent on a whole GPU.",
+    stale_with=("host.gpu",), live=False,
 )  # fmt: skip
 INTERCONNECT = Fact(
-    ("host", "interconnect"), TEXT, Kind.NOISE, "another all-reduce is chosen", _MOVE, "How the GPUs are linked: nvlink, pcie.",
+    ("host", "interconnect"), TEXT, Kind.NOISE, "another all-reduce is chosen", _MOVE, "How the GPUs are linked: nvlink, xgmi, pcie.",
     stale_with=("host.gpu",), live=False,
 )  # fmt: skip
 CONFIDENTIAL_COMPUTE = Fact(

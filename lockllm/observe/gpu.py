@@ -66,7 +66,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     kernel_driver: str | None = None  # of the kernel module, by procfs
     library_driver: str | None = None  # of the NVML library, by its file's name
     confidential: bool | None = None
-    linked: Mapping[tuple[int, int], bool] = {}  # pairs of indexes -> NVLink between them
+    linked: Mapping[tuple[int, int], bool] = {}  # pairs of indexes -> whether a direct link joins them
+    link: str = "nvlink"  # what such a link is called
     source: str = ""
     none: bool = False
     trouble: Trouble | None = None
@@ -98,7 +99,7 @@ def look(
     if "intel" in found:
         trouble = Trouble("an Intel GPU is here: this release cannot look at it", "")
         return Machine(platform="xpu" if (root / "dev/dri").exists() and _torch_xpu(root) else "cpu", trouble=trouble)
-    if _darwin():
+    if _darwin(root):
         return Machine(platform="mps", trouble=Trouble("this is a Mac: this release cannot look at its GPU", ""))
     if not (root / "sys/bus/pci/devices").is_dir():
         trouble = Trouble("the PCI bus does not show here, nor any GPU device", "run where the server runs")
@@ -183,5 +184,5 @@ def _torch_xpu(root: Path) -> bool:
     return (root / "sys/module/xe").exists()
 
 
-def _darwin() -> bool:
-    return os.uname().sysname == "Darwin"
+def _darwin(root: Path) -> bool:
+    return (root / "System/Library/CoreServices/SystemVersion.plist").exists()

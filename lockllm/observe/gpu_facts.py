@@ -63,7 +63,10 @@ def machine_facts(machine: Machine) -> Said:
     elif machine.driver is not None:
         by = By.ENDPOINT if source == "NVML" else By.FILE
         found.append(seen(("host", "driver"), machine.driver, source, by))
-    _one(machine, "driver_cuda", machine.driver_cuda, found, unseen)
+    if machine.platform == "rocm":
+        found.append(seen(("host", "driver_cuda"), None, "no NVIDIA GPU", By.FILE))
+    else:
+        _one(machine, "driver_cuda", machine.driver_cuda, found, unseen)
     if machine.platform == "cuda":
         _one(machine, "confidential_compute", machine.confidential, found, unseen)
     if machine.rocm_driver is not None:
@@ -177,7 +180,7 @@ def _value(name: str, gpu: Seen) -> Any:
         "sm_count": lambda: part.sm_count if part is not None else card.sm_count,
         "gpu_memory": lambda: part.memory if part is not None else card.memory,
         "virtualization": lambda: card.virtualization,
-        "mig": lambda: (part.profile or "unknown profile") if part is not None else None,
+        "mig": lambda: (part.profile or "unknown profile") if part is not None else card.partition,
     }
     return values[name]()
 
@@ -204,7 +207,7 @@ def _links(
         why = machine.troubles.get("interconnect", Trouble("the driver does not tell how the GPUs are linked", ""))
         unseen.append(Unobserved(("host", "interconnect"), why.reason, why.mend))
         return
-    word = "nvlink" if all(pairs) else "nvlink-partial" if any(pairs) else "pcie"
+    word = machine.link if all(pairs) else f"{machine.link}-partial" if any(pairs) else "pcie"
     found.append(seen(("host", "interconnect"), word, where, by))
 
 

@@ -104,6 +104,8 @@ def _stack(pile: Pile, request: Request, serving: Serving, seen_machine: Machine
     root = serving.found.process.root if serving.found is not None else _ROOT
     env = variables(request, serving)
     pile.readings.append(loading.toolkit(env, root))
+    if seen_machine.rocm_release is not None and ("rocm", "version") not in pile.values:
+        pile.readings.append(seen(("rocm", "version"), seen_machine.rocm_release, "/opt/rocm/.info/version", By.FILE))
     wrong = cuda.shut(root) if seen_machine.platform == "cuda" else []
     if seen_machine.platform != "cuda" or serving.found is not None:
         return wrong

@@ -22,7 +22,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kind(self) -> tuple[str | None, str | None, str | None]:
         """What makes two GPUs alike."""
-        return self.card.name, self.card.device, self.part.profile if self.part else None
+        return self.card.name, self.card.device, self.part.profile if self.part else self.card.partition
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

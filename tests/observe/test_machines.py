@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lockllm.observe import gpu
+from lockllm.facts.observation import ABSENT
+from lockllm.observe import gpu, gpu_facts
+from tests.observe.scenarios import OF_CARDS
 
 MI300X = {
     "sys/class/kfd/kfd/topology/nodes/0/properties": "cpu_cores_count 96\nsimd_count 0\n",
@@ -18,6 +21,35 @@ MI300X = {
     "sys/module/amdgpu/version": "6.10.5\n",
     "dev/kfd": "",
 }
+
+
+NODE = "sys/class/kfd/kfd/topology/nodes"
+
+
+def amd(index: int, *, unique: int = 0, linked: tuple[int, ...] = (), **more: str) -> dict[str, str]:
+    """One MI300X as the kernel shows it; `more` are files of its device."""
+    text = MI300X[f"{NODE}/1/properties"].replace(
+        "unique_id 123", f"unique_id {unique or index}\ndrm_render_minor {128 + index}"
+    )
+    links = {f"{NODE}/{index}/io_links/{to}/properties": f"type 11\nnode_to {to}\n" for to in linked}
+    files = {
+        f"sys/class/drm/renderD{128 + index}/device/{name.replace('__', '/')}": value for name, value in more.items()
+    }
+    return {
+        f"{NODE}/{index}/properties": text, f"{NODE}/{index}/mem_banks/0/properties": "heap_type 1\nsize_in_bytes 206141652992\n",
+        "dev/kfd": "", **links, **files,
+    }  # fmt: skip
+
+
+def told(root: Path, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What is seen of a machine of AMD GPUs, without the parts that name one card."""
+    machine = gpu.look("auto", root)
+    choice = gpu_facts.pick(machine, env or {}, frozenset())
+    said = [gpu_facts.machine_facts(machine), gpu_facts.gpu_facts(machine, choice, None)]
+    found = {each.fact.path: each.value for one in said for each in one.readings}
+    return {
+        path[1]: None if value is ABSENT else value for path, value in found.items() if path[:2] != ("host", "gpus")
+    }
 
 
 def tree(root: Path, files: Mapping[str, str]) -> Path:
@@ -77,6 +109,81 @@ def test_an_amd_gpu_is_read_from_sysfs(tmp_path: Path) -> None:
     assert (one.name, one.device, one.capability, one.sm_count, one.memory) == (
         "AMD Instinct MI300X", "1002:74a1", "gfx942", 304, 206141652992,
     )  # fmt: skip
+
+
+TWO = {**amd(1, unique=0xAB, linked=(2,)), **amd(2, unique=0xCD, linked=(1,)), "sys/module/amdgpu/version": "6.10.5\n"}
+
+
+def test_amd_gpus_are_told_as_others_are(tmp_path: Path) -> None:
+    assert told(tree(tmp_path, TWO)) == {
+        "platform": "rocm", "driver": "6.10.5", "driver_cuda": None, "gpu": "AMD Instinct MI300X", "gpu_count": 2,
+        "gpu_product": "AMD Instinct MI300X", "gpu_device": "1002:74a1", "compute_capability": "gfx942", "sm_count": 304,
+        "gpu_memory": "192 GiB", "mig": None, "interconnect": "xgmi", "virtualization": "none",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "env, changes, differ",
+    [
+        ({"ROCR_VISIBLE_DEVICES": "1"}, {}, {"gpu_count": 1, "interconnect": None}),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-00000000000000cd"}, {}, {"gpu_count": 1, "interconnect": None}),
+        ({"HIP_VISIBLE_DEVICES": ""}, {}, {"gpu_count": 0, "interconnect": None}),
+        ({}, {"sys/module/amdgpu/version": "6.12.12\n"}, {"driver": "6.12.12"}),
+        ({}, {f"{NODE}/1/io_links/2/properties": "type 2\nnode_to 2\n", f"{NODE}/2/io_links/1/properties": ""},
+         {"interconnect": "pcie"}),
+        ({}, {f"sys/class/drm/renderD{minor}/device/current_{kind}_partition": text
+              for minor in (129, 130) for kind, text in (("compute", "CPX\n"), ("memory", "NPS4\n"))}, {"mig": "cpx-nps4"}),
+        ({}, {f"sys/class/drm/renderD{minor}/device/current_{kind}_partition": text
+              for minor in (129, 130) for kind, text in (("compute", "SPX\n"), ("memory", "NPS1\n"))}, {}),
+        ({}, {f"{NODE}/{at}/properties": TWO[f"{NODE}/{at}/properties"].replace("device_id 29857", "device_id 29861")
+              for at in (1, 2)},
+         {"gpu": "AMD Instinct MI325X", "gpu_product": "AMD Instinct MI325X", "gpu_device": "1002:74a5"}),
+        ({}, {f"{NODE}/3/properties": ""}, {}),
+        ({}, {f"{NODE}/3/properties": "simd_count many\n\xff\n"}, {}),
+    ],
+    ids=["index", "id", "none", "driver", "pcie", "partition", "whole", "another", "hidden", "nonsense"],
+)  # fmt: skip
+def test_what_differs_between_two_amd_machines_is_all_that_differs(
+    tmp_path: Path, env: dict[str, str], changes: dict[str, str], differ: dict[str, Any]
+) -> None:
+    plain = told(tree(tmp_path / "plain", TWO))
+    seen = told(tree(tmp_path / "changed", {**TWO, **changes}), env)
+    assert {key: seen.get(key, "unseen") for key in plain if plain[key] != seen.get(key, "unseen")} == (
+        differ if seen["gpu_count"] else {**dict.fromkeys(OF_CARDS, "unseen"), **differ}
+    )
+
+
+def test_memory_errors_of_an_amd_gpu_are_a_finding(tmp_path: Path) -> None:
+    files = {**TWO, "sys/class/drm/renderD129/device/ras/umc_err_count": "ue: 2\nce: 5\n"}
+    machine = gpu.look("auto", tree(tmp_path, files))
+    (check,) = gpu_facts.machine_facts(machine).checks
+    assert (check.status.value, check.detail) == (
+        "fail", "GPU 0: 2 uncorrected memory errors since the driver was loaded",
+    )  # fmt: skip
+
+
+def test_an_amd_gpu_that_the_container_was_not_given_is_unknown(tmp_path: Path) -> None:
+    files = {name: text for name, text in TWO.items() if name != "dev/kfd"}
+    machine = gpu.look("rocm", tree(tmp_path, files))
+    assert machine.trouble is not None
+    assert machine.trouble.reason == "/dev/kfd is not there, although the kernel shows AMD GPUs"
+    bare = gpu.look("auto", tree(tmp_path / "bare", card("0x1002", "0x74a1")))
+    assert bare.trouble is not None
+    assert bare.trouble.reason.startswith("the ROCm topology cannot be read: ")
+
+
+def test_the_systems_rocm_tells_its_release(tmp_path: Path) -> None:
+    machine = gpu.look("auto", tree(tmp_path, {**TWO, "opt/rocm/.info/version": "6.2.0-66\n"}))
+    assert machine.rocm_release == "6.2.0"
+
+
+def test_a_mac_is_named_as_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "System/Library/CoreServices").mkdir(parents=True)
+    (tmp_path / "System/Library/CoreServices/SystemVersion.plist").touch()
+    machine = gpu.look("auto", tmp_path)
+    assert (machine.platform, machine.none) == ("mps", False)
+    assert machine.trouble is not None
+    assert machine.trouble.reason == "this is a Mac: this release cannot look at its GPU"
 
 
 def test_a_gpu_of_a_vendor_that_is_not_read_is_said_so(tmp_path: Path) -> None:
