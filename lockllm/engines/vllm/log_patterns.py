@@ -15,9 +15,9 @@ ATTENTION = (
     re.compile(r"Using (?P<b>[A-Z0-9_]+) attention backend out of potential backends: "),  # 0.12.0-
     re.compile(r"Using (?:AttentionBackendEnum\.)?(?P<b>[A-Z0-9_]{5,}) backend\.$"),  # 0.11.1-
     re.compile(
-        rf"Using (?P<b>{_OLD}) backend(?: with \w+ KV cache layout)?(?: on V1 engine)?"
+        rf"Using (?!Triton backend$)(?P<b>{_OLD}) backend(?: with \w+ KV cache layout)?(?: on V1 engine)?"
         r"(?: by default for Blackwell \(SM 10\.0\) GPUs)?(?: for [^.]*)?\.?$"
-    ),  # 0.6.0-0.11.0, later on other platforms
+    ),  # 0.6.0-0.11.0, later on other platforms; `Using Triton backend` alone speaks of MXFP4 experts
     re.compile(r"Using (?:NHD|HND) KV cache layout for (?P<b>\w+) backend\.$"),  # 0.11.1-0.28.0
     re.compile(r"VLLM_BATCH_INVARIANT is enabled and no attention backend was specified; defaulting to (?P<b>\w+)\.$"),
 )
