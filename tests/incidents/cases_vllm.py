@@ -49,7 +49,7 @@ CASES: Mapping[str, Case] = {
     ),
     "vllm-7176": Case(
         engine="vllm",
-        before=vllm("0.5.4"),
+        before=vllm("0.5.4", pin=("env.VLLM_ATTENTION_BACKEND",)),
         after=vllm("0.5.4", env={"VLLM_ATTENTION_BACKEND": "FLASHINFER"}, packages={"flashinfer-python": "0.1.3"}),
     ),
     "vllm-7419": Case(

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lockllm.documents.toml import tomllib
 from lockllm.facts import keys
 from lockllm.judge.report import Report, Status
 from lockllm.judge.verify import verify
 from tests.incidents import cases_engines, cases_files, cases_gpus, cases_vllm
 from tests.incidents.raw import Case, Place, locked
 from tests.observe import machines
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 HERE = Path(__file__).parent
 DATA = HERE.parent / "judge" / "data" / "incidents.jsonl"
