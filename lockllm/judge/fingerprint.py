@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 from lockllm.documents.lock import Lock
@@ -65,16 +66,37 @@ def _text(data: Mapping[Path, Any], unknown: Collection[Path]) -> str:
     for path in data:
         members_of.setdefault(registry.find(path).part, []).append(path)
     hidden = {registry.find(path).part for path in unknown}
-    encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
     for part in PARTS:
         if part in hidden:
             words.append(f"{part[0]}?")
             continue
         members = sorted(members_of.get(part, ()))
-        lines = [encode([list(path), _normal(path, data[path])]) for path in members]
+        lines = [_line(path, data[path]) for path in members]
         digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()[:_LENGTH]
         words.append(f"{part[0]}{digest if members else '-'}")
     return "-".join(words)
+
+
+def _line(path: Path, value: Any) -> str:
+    if isinstance(value, (str, int, float)):
+        return _written(path, value)
+    if isinstance(value, dict) and all(type(each) in {str, int} for each in value.values()):
+        return _table(path, tuple(value.items()))
+    return _encoded(path, value)
+
+
+@lru_cache(maxsize=20_000, typed=True)  # a fleet shows the same values again and again
+def _written(path: Path, value: str | float) -> str:
+    return _encoded(path, value)
+
+
+@lru_cache(maxsize=20_000)
+def _table(path: Path, value: tuple[tuple[str, str | int], ...]) -> str:
+    return _encoded(path, dict(value))
+
+
+def _encoded(path: Path, value: Any) -> str:
+    return json.dumps([list(path), _normal(path, value)], separators=(",", ":"), default=str)
 
 
 def _normal(path: Path, value: Any) -> Any:
