@@ -11,11 +11,11 @@ import msgspec
 from lockllm.documents import toml
 from lockllm.documents.lock import Waiver, read_policy, read_waivers
 from lockllm.errors import SpecError
-from lockllm.facts import keys, registry
+from lockllm.facts import gpu_names, keys, registry
 from lockllm.facts.check import CHECKS
 from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.observation import Raw
-from lockllm.facts.types import PACKAGE, RELEASE, VERSION
+from lockllm.facts.types import GPU, PACKAGE, RELEASE, VERSION
 
 ENGINES = (
     "vllm",
@@ -196,8 +196,19 @@ class _Facts:
                 except (ValueError, TypeError) as error:
                     self._problem(path, f"{row.key} must be {error}, found {_shown(raw)}", _how(row, raw, str(error)))
             else:
-                self.values[path] = value
+                self.values[path] = self._gpu(path, value) if row.type is GPU else value
                 self._possible(path, row, value)
+
+    def _gpu(self, path: Path, value: Any) -> Any:
+        """The whole name of a GPU that is written short. One that may be several is a problem."""
+        if not isinstance(value, str):
+            return value
+        meant = gpu_names.fits(value)
+        if len(meant) > 1 and value.strip() not in meant:
+            names = ", ".join(meant[:6])
+            self._problem(path, f"{keys.dotted(path)} {value!r} may be several GPUs", f"write one of {names}")
+        same = any(gpu_names.canonical(name) == gpu_names.canonical(value) for name in meant)
+        return meant[0] if len(meant) == 1 and not same else value
 
     def _unknown(self, path: Path, row: Fact[Any]) -> None:
         known = [each.key for each in registry.ROWS if each.settable and each.group == path[0]]

@@ -53,6 +53,13 @@ def pick(machine: Machine, env: Mapping[str, str], pids: frozenset[int], closed:
     return choice
 
 
+def idle(machine: Machine, pids: frozenset[int]) -> bool:
+    """Whether the driver, whose pids are ours to compare, lists processes on GPUs and none of these."""
+    usable = [card for card in machine.cards if card.lost is None]
+    shown = {pid for card in usable for pid, _ in card.pids}
+    return machine.host_pids and bool(usable) and all(card.listed for card in usable) and not shown & pids
+
+
 def machine_facts(machine: Machine) -> Said:
     """The driver and what holds for the host as a whole."""
     found: list[Reading] = []

@@ -84,6 +84,7 @@ class Reader:
         virtual = 0 if _lacking(troubles, "virtualization") else virtual
         _lacking(troubles, "mig")
         on = bool(mode and mode[0])
+        pids = self.pids(handle)
         return Card(
             index=index,
             name=name,
@@ -97,7 +98,8 @@ class Reader:
             mig=on,
             mig_pending=bool(mode and mode[1]) != on,
             slices=self.slices(handle) if on else (),
-            pids=self.pids(handle),
+            pids=pids or (),
+            listed=pids is not None,
             ailments=self.ailments(handle),
             shut=self.shut(handle),
             lost=next((each for each in troubles.values() if each.reason in _SICK), None),
@@ -131,15 +133,15 @@ class Reader:
             )
         return tuple(found)
 
-    def pids(self, handle: Any) -> tuple[tuple[int, tuple[int, int]], ...]:
-        """The processes that compute on a card, as the driver names them."""
+    def pids(self, handle: Any) -> tuple[tuple[int, tuple[int, int]], ...] | None:
+        """The processes that compute on a card, as the driver names them; None where it does not tell."""
         nvml = self.nvml
         for name in ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"):
             if (function := getattr(nvml, name, None)) is not None:
                 listed = self.ask({}, "", function, handle)
                 if listed is not None:
                     return tuple((int(each.pid), _instance(each)) for each in listed)
-        return ()
+        return None
 
     def ailments(self, handle: Any) -> tuple[str, ...]:
         """Memory errors and repairs that wait for a reset."""

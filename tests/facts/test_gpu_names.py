@@ -4,7 +4,11 @@ import itertools
 
 import pytest
 
+from lockllm.documents import spec
+from lockllm.errors import SpecError
 from lockllm.facts.gpu_names import canonical, fits, split_mig
+
+SPEC = '[checkpoint]\npath = "m"\n[engine]\nname = "vllm"\n[host]\ngpu = "{}"\n'
 
 PRODUCTS: tuple[tuple[str, ...], ...] = (
     ("Tesla T4", "NVIDIA T4", "Tesla-T4", "T4", "NVIDIA Tesla T4"),
@@ -88,3 +92,28 @@ def test_a_short_name_lists_what_it_may_mean() -> None:
     assert fits("NVIDIA L4") == ("NVIDIA L4",)
     assert set(fits("H100")) == {"NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H100"}
     assert fits("Voodoo 2") == ()
+
+
+@pytest.mark.parametrize(
+    "written, meant",
+    [
+        ("H100 80GB HBM3", "H100 80GB HBM3"),
+        ("RTX 4090", "NVIDIA GeForce RTX 4090"),
+        ("B300", "NVIDIA B300 SXM6 AC"),
+        ("NVIDIA H100", "NVIDIA H100"),
+        ("L4", "L4"),
+        ("Some GPU of 2031", "Some GPU of 2031"),
+    ],
+)
+def test_a_short_name_in_a_spec_is_the_one_gpu_that_it_fits(written: str, meant: str) -> None:
+    assert spec.read(SPEC.format(written), "llm.toml").values[("host", "gpu")] == meant
+
+
+@pytest.mark.parametrize(
+    "written, listed",
+    [("H100", "NVIDIA H100 PCIe"), ("A100", "NVIDIA A100-SXM4-80GB"), ("RTX PRO 6000", "Workstation"), ("V100", "Tesla V100")],
+)
+def test_a_short_name_that_fits_several_gpus_is_an_error_that_lists_them(written: str, listed: str) -> None:
+    with pytest.raises(SpecError, match="may be several GPUs") as raised:
+        spec.read(SPEC.format(written), "llm.toml")
+    assert listed in raised.value.mend

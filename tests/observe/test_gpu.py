@@ -127,6 +127,32 @@ def test_a_lost_gpu_is_missing_and_told_while_the_others_stand(host: Host) -> No
     assert seen.warnings == ["GPU 5 is lost: the GPU is lost"]
 
 
+def test_a_server_on_no_gpu_is_told_where_pids_can_be_compared(host: Host) -> None:
+    (host.root / "proc/self/ns").mkdir(parents=True)
+    (host.root / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
+    machine = host.look({**H100, "gpu.1.pid": "4242"})
+    assert machine.host_pids
+    assert [gpu_facts.idle(machine, frozenset({pid})) for pid in (4242, 71)] == [False, True]
+    hidden = host.look({**H100, "error.nvmlDeviceGetComputeRunningProcesses_v3": "4",
+                        "error.nvmlDeviceGetComputeRunningProcesses_v2": "4"})  # fmt: skip
+    assert not gpu_facts.idle(hidden, frozenset({71}))
+
+
+def test_the_gpus_of_a_process_are_those_on_which_the_driver_shows_it(host: Host) -> None:
+    (host.root / "proc/self/ns").mkdir(parents=True)
+    (host.root / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
+    machine = host.look({**MIXED, "gpu.1.pid": "4242"})
+    choice = gpu_facts.pick(machine, {"CUDA_VISIBLE_DEVICES": "0"}, frozenset({4242}))
+    assert [gpu.card.name for gpu in choice.gpus] == ["NVIDIA A100-SXM4-40GB"]
+    sliced = host.look({**MIG, "gpu.0.pid": "4242 2 0"})
+    (one,) = gpu_facts.pick(sliced, {}, frozenset({4242})).gpus
+    assert one.part is not None
+    assert one.part.profile == "4g.40gb"
+    (host.root / "proc/self/ns/pid").unlink()
+    inside = host.look({**MIXED, "gpu.1.pid": "4242"})
+    assert gpu_facts.pick(inside, {"CUDA_VISIBLE_DEVICES": "0"}, frozenset({4242})).trouble is not None
+
+
 def test_gpus_of_another_container_do_not_count(host: Host) -> None:
     hidden = {"gpu.2.error.nvmlDeviceGetHandleByIndex_v2": "4", "gpu.3.error.nvmlDeviceGetHandleByIndex_v2": "4"}
     seen = facts(host.look({**EIGHT, "count": "4", **hidden}))
