@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("start", "hashing", "cached", "judging", "host")
+NAMES = ("start", "hashing", "cached", "judging", "host", "growth")
 
 
 def main() -> None:
