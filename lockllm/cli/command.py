@@ -26,14 +26,16 @@ def command(lock: str, kind: str) -> None:
     force is said in a comment.
     """
     held = _files.read_lock(lock)
-    name = held.get("engine.name")
-    if name not in engines.available():
+    name, version = held.get("engine.name"), held.get("engine.version")
+    if version is not None and not isinstance(version, str):
+        raise LockError(f"engine.version is {version!r}", where=lock, mend="run `lockllm lock`")
+    if not isinstance(name, str) or name not in engines.available():
         raise LockError(
             f"this lockllm knows no engine {name!r}", where=lock, mend="lock one of " + ", ".join(engines.available())
         )
     values = {path: value for path, value in held.values.items() if not isinstance(value, Raw)}
     context = engines.Context(
-        version=held.get("engine.version"),
+        version=version,
         checkpoint={path: value for path, value in values.items() if path[0] not in ("serve", "sampling", "host")},
         host={path: value for path, value in values.items() if path[0] == "host"},
         packages={path[1]: str(value) for path, value in values.items() if path[0] == "packages"},

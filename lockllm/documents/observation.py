@@ -217,7 +217,7 @@ def _checks(raw: Any, name: str) -> Iterable[Check]:
         raise ObservationError("checks must be an object", where=name, mend='write {"check.NAME": {"status": "pass"}}')
     words = {status.value: status for status in CheckStatus}
     for key, each in raw.items():
-        if not isinstance(each, dict) or each.get("status") not in words:
+        if not isinstance(each, dict) or not isinstance(each.get("status"), str) or each["status"] not in words:
             raise ObservationError(f"{key} has no status", where=name, mend=f"write one of {', '.join(words)}")
         texts = [_text(each.get(field, ""), f"{field} of {key}", name) for field in ("detail", "source", "mend")]
         yield Check(key, words[each["status"]], *texts)

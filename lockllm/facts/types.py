@@ -56,7 +56,7 @@ def _count(raw: object) -> int:
 
 
 def _number(raw: object) -> float | int:
-    if isinstance(raw, bool) or not isinstance(raw, (int, float)) or not math.isfinite(raw) or abs(raw) >= 2**63:
+    if isinstance(raw, bool) or not isinstance(raw, (int, float)) or not -(2**63) < raw < 2**63:
         raise ValueError("a number")
     return int(raw) if isinstance(raw, float) and raw.is_integer() and abs(raw) < 2**53 else raw
 
@@ -132,7 +132,7 @@ def memory_bytes(text: str) -> int:
 
 
 def _memory(raw: object) -> str:
-    if isinstance(raw, int) and not isinstance(raw, bool) and raw > 0:
+    if isinstance(raw, int) and not isinstance(raw, bool) and 0 < raw < 2**63:
         gib = raw / 2**30
         return f"{round(gib) if gib >= 10 else round(gib, 1):g} GiB"
     text = _text(raw).strip()

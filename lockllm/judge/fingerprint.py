@@ -103,5 +103,7 @@ def _normal(path: Path, value: Any) -> Any:
     if isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
         return value if isinstance(value, int) else single(value)
     if registry.find(path).type is GPU:
-        return canonical(value) if isinstance(value, str) else [canonical(each) for each in value]
+        named = [value] if isinstance(value, str) else value
+        if isinstance(named, (list, tuple)) and all(isinstance(each, str) for each in named):
+            return canonical(value) if isinstance(value, str) else [canonical(each) for each in named]
     return value

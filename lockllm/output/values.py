@@ -103,7 +103,7 @@ def _is_file(value: Any) -> bool:
 
 def _digest_alone(value: Any, other: Any, limit: int) -> Any:
     """A file without its size, where both have the same or there is little room; digests that begin alike keep it."""
-    if not _is_file(value) or (limit >= 40 and (other is None or value.get("size") != other.get("size"))):
+    if not _is_file(value) or (limit >= 40 and (not _is_file(other) or value.get("size") != other.get("size"))):
         return value
     alike = _is_file(other) and _spell(other["sha256"], False) == _spell(value["sha256"], False)
     return value if alike else value["sha256"]
