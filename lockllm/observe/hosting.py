@@ -75,7 +75,7 @@ def no_cuda(pile: Pile, serving: Serving) -> None:
 
     An engine that imports no torch shows what it maps only while it runs.
     """
-    if any(each.fact.path[0] == "cuda" and each.fact.path[1] != "toolkit" for each in pile.readings):
+    if any(each.fact.path[0] == "cuda" and each.by < By.FILE for each in pile.readings):
         return
     if serving.found is None and serving.engine is not None and "torch" not in serving.engine.packages:
         reason = "which libraries of CUDA it loads, only the running server shows"
@@ -105,7 +105,8 @@ def _stack(pile: Pile, request: Request, serving: Serving, seen_machine: Machine
     """The toolkit, and the library files that a server which does not run yet would load; what keeps CUDA from starting."""
     root = serving.found.process.root if serving.found is not None else _ROOT
     env = variables(request, serving)
-    pile.readings.append(loading.toolkit(env, root))
+    told = loading.toolkit(env, root)
+    pile.readings.append(told)
     if seen_machine.rocm_release is not None and ("rocm", "version") not in pile.values:
         pile.readings.append(seen(("rocm", "version"), seen_machine.rocm_release, "/opt/rocm/.info/version", By.FILE))
     wrong = cuda.shut(root) if seen_machine.platform == "cuda" else []
@@ -116,6 +117,8 @@ def _stack(pile: Pile, request: Request, serving: Serving, seen_machine: Machine
     pile.readings = [each for each in pile.readings if each.fact.path not in found.instead]
     pile.add(found.readings)
     pile.warnings += found.warnings
+    if isinstance(told.value, str) and ("cuda", "runtime") not in {each.fact.path for each in pile.readings}:
+        pile.readings.append(seen(("cuda", "runtime"), told.value, told.source, By.FILE))
     if not found.driver and cuda.has_devices(root):
         mend = "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
         wrong.append(Trouble("no libcuda.so.1 lies where the loader looks", mend))

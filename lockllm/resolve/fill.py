@@ -194,6 +194,10 @@ class _Filler:
         named = {path for path in (*self.values, *self.absent) if path[0] == "host"}
         if not named - set(self.spec.values) - set(self.spec.requires):
             self.unpinned[("host",)] = self._why.get(("host",), _NO_HOST)
+        elif self.sources.observation is not None or self.sources.host is not None:
+            for path, reason in self._why.items():
+                if path[0] == "host" and (path == ("host",) or not self._holds(path)):
+                    self.unpinned[path] = reason
 
     def stack(self) -> None:
         self._spec_facts(_STACK)

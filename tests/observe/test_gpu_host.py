@@ -144,6 +144,23 @@ def test_another_machine_is_told_by_what_differs(host: Place, changes: dict[str,
     assert (done.returncode, told in done.stdout) == (code, True), done.stdout
 
 
+@pytest.mark.parametrize(
+    "changes, unpinned",
+    [
+        ({"error.nvmlDeviceGetNumGpuCores": "13"}, '"host.sm_count" = "the driver is older than the call"'),
+        ({"error.nvmlInitWithFlags": "4"}, '"host" = "NVML: no permission to use the GPU devices"'),
+    ],
+    ids=["one fact", "broken"],
+)
+def test_what_the_host_could_not_show_stands_unpinned_with_its_reason(
+    host: Place, changes: dict[str, str], unpinned: str
+) -> None:
+    host.machine(changes)
+    assert host.host("observe", "-o", "part.json").returncode == 0
+    assert host.laptop("lock", "--observation", "part.json", "-o", "part.lock").returncode == 0
+    assert f"\n{unpinned}\n" in (host.folder / "part.lock").read_text()
+
+
 @pytest.mark.parametrize("gpu", ["auto", "nvidia"])
 def test_verify_imports_the_binding_only_where_a_gpu_may_be(place: Place, gpu: str) -> None:
     code = (
