@@ -7,7 +7,6 @@ import errno
 import os
 import stat
 import sys
-import tempfile
 
 from lockllm.documents import toml
 from lockllm.documents.lock import Lock
@@ -65,6 +64,8 @@ def read_either(path: str) -> Lock | Observation:
 
 def write_text(path: str, text: str) -> None:
     """Write beside the target, flush, rename: what was there stays until the new text is whole. Links are followed."""
+    import tempfile
+
     target = os.path.realpath(path)
     folder = os.path.dirname(target) or "."
     if os.path.exists(target) and not os.path.isfile(target):
