@@ -52,7 +52,7 @@ def pinned(environment: Environment, names: Sequence[str]) -> Check | None:
     odd, seen = [], 0
     for name in names:
         one = environment.distributions.get(distributions.normal(name))
-        for wanted, version in _pins(one).items() if one is not None else ():
+        for wanted, version in _pins(one, environment.python).items() if one is not None else ():
             held = environment.distributions.get(wanted)
             if held is None:
                 continue
@@ -71,7 +71,7 @@ def pinned(environment: Environment, names: Sequence[str]) -> Check | None:
     )
 
 
-def _pins(one: Distribution) -> dict[str, str]:
+def _pins(one: Distribution, python: str | None) -> dict[str, str]:
     try:
         with open(one.folder / "METADATA", encoding="utf-8", errors="replace") as file:
             head = file.read(_MOST_METADATA).partition("\n\n")[0]
@@ -79,9 +79,22 @@ def _pins(one: Distribution) -> dict[str, str]:
         return {}
     found = {}
     for line in head.splitlines():
-        if (pin := _PIN.match(line)) and "extra" not in (pin[3] or ""):
+        if (pin := _PIN.match(line)) and _holds(pin[3], python):
             found[distributions.normal(pin[1])] = pin[2]
     return found
+
+
+def _holds(marker: str | None, python: str | None) -> bool:
+    """Whether a requirement is one of this interpreter's, and of no extra."""
+    if not (marker or "").strip():
+        return True
+    from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
+
+    release = {"python_version": ".".join(python.split(".")[:2]), "python_full_version": python} if python else {}
+    try:
+        return Marker(str(marker)).evaluate({**release, "extra": ""})
+    except (InvalidMarker, UndefinedEnvironmentName, ValueError):
+        return False
 
 
 def _same(wanted: str, installed: str) -> bool:

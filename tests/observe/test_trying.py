@@ -153,6 +153,8 @@ def test_edited_files_are_told_by_name(tmp_path: Path) -> None:
         ("nvidia_nccl_cu12==2.27.3+cu12", "2.27.3", "torch asks for nvidia-nccl-cu12 2.27.3+cu12, installed is 2.27.3"),
         ("nvidia-nccl-cu12==2.27.3; extra == 'nccl'", "2.28.1", None),
         ("nvidia-nccl-cu12>=2.20", "2.28.1", None),
+        ("nvidia-nccl-cu12==2.27.3; python_version < '3.9'", "2.28.1", None),
+        ("nvidia-nccl-cu12==2.27.3; no marker at all", "2.28.1", None),
     ],
 )
 def test_an_exact_requirement_that_is_not_met_is_told(
@@ -161,5 +163,5 @@ def test_an_exact_requirement_that_is_not_met_is_told(
     folder = hosts.install(tmp_path, "torch", "2.8.0")
     (folder / "METADATA").write_text(f"Name: torch\nVersion: 2.8.0\nRequires-Dist: {line}\n\nRequires-Dist: x==1\n")
     hosts.install(tmp_path, "nvidia-nccl-cu12", version)
-    check = installed.pinned(python.build("test", tmp_path, None, (tmp_path,)), ("torch",))
+    check = installed.pinned(python.build("test", tmp_path, "3.11.7", (tmp_path,)), ("torch",))
     assert (check.detail if check is not None else None) == detail
