@@ -86,6 +86,7 @@ def plan(
     given = settings.with_contents(msgspec.structs.replace(given, readings=(*told, *given.readings)), inside)
     if (open_ := settings.unclassified(inside, form.engine)) is not None:
         warnings.append(open_)
+    warnings += settings.risky(inside)
     beside = [*given.env, *_per_node(given, by), *_models(given, None if unwrapped.reach == "container" else where, by)]
     return Plan(
         given=given,

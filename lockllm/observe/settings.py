@@ -13,6 +13,11 @@ from lockllm.facts.observation import By, Reading
 from lockllm.facts.registry import find, seen
 
 _MOST_TOLD = 12
+_RISKY = {
+    "TRITON_INTERPRET": "kernels run in Python",
+    "HSA_OVERRIDE_GFX_VERSION": "ROCm takes the GPU for another one",
+    "NVIDIA_DISABLE_REQUIRE": "a driver that is too old for the image is let through",
+}
 
 
 def with_contents(given: Given, env: Mapping[str, str]) -> Given:
@@ -34,6 +39,13 @@ def unclassified(env: Mapping[str, str], engine: str) -> str | None:
         return None
     rest = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
     return f"set, and not classified by this release: {', '.join(names[:_MOST_TOLD])}{rest}"
+
+
+def risky(env: Mapping[str, str]) -> Iterator[str]:
+    """Warnings on variables that a server should not have: they hide what is wrong, or make it compute something else."""
+    for name, why in _RISKY.items():
+        if env.get(name, "").strip().lower() not in ("", "0", "false"):
+            yield f"{name} is set: {why}"
 
 
 def of_nccl(env: Mapping[str, str], read: Callable[[str], str]) -> Iterator[Reading]:

@@ -112,6 +112,14 @@ def test_what_nobody_classified_is_told_by_name_alone(engine: str, env: dict[str
     assert warnings == ([f"set, and not classified by this release: {told}"] if told else [])
 
 
+def test_what_no_server_should_have_set_is_told() -> None:
+    env = {"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "NVIDIA_DISABLE_REQUIRE": "1", "TRITON_INTERPRET": "0"}
+    assert [text for text in read("sglang", env).warnings if " is set: " in text] == [
+        "HSA_OVERRIDE_GFX_VERSION is set: ROCm takes the GPU for another one",
+        "NVIDIA_DISABLE_REQUIRE is set: a driver that is too old for the image is let through",
+    ]
+
+
 def test_a_variable_that_names_a_file_is_its_content() -> None:
     given = read("tgi", {"NCCL_TOPO_FILE": "/etc/topo.xml", "CUDNN_ERRATA_JSON_FILE": "off"}).given
     assert given is not None
