@@ -191,13 +191,10 @@ class _Filler:
         for path, text in self.spec.requires.items():
             if path[0] == "host" and path not in self.absent:
                 self.put(registry.find(path), self.values.get(path, text), self.via.get(path) or self._spec_name)
-        named = {path for path in (*self.values, *self.absent) if path[0] == "host"}
-        if not named - set(self.spec.values) - set(self.spec.requires):
+        if not {path for path in (*self.values, *self.absent) if path[0] == "host"} - {*self.spec.values, *self.spec.requires}:
             self.unpinned[("host",)] = self._why.get(("host",), _NO_HOST)
         elif self.sources.observation is not None or self.sources.host is not None:
-            for path, reason in self._why.items():
-                if path[0] == "host" and (path == ("host",) or not self._holds(path)):
-                    self.unpinned[path] = reason
+            self._say_unobserved(("host",))
 
     def stack(self) -> None:
         self._spec_facts(_STACK)
@@ -368,9 +365,8 @@ class _Filler:
         return required is None or not isinstance(value, str) or inside(required, value)
 
     def _say_unobserved(self, groups: tuple[str, ...]) -> None:
-        for path, reason in self._why.items():
-            if path[0] in groups and not self._holds(path):
-                self.unpinned[path] = reason
+        unseen = [path for path in self._why if path[0] in groups and (path == ("host",) or not self._holds(path))]
+        self.unpinned.update({path: self._why[path] for path in unseen})
 
 
 def given_by(spec: Spec, taken: Iterable[Reading] = ()) -> Given:
