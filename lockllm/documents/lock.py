@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lockllm.documents import toml
+from lockllm.documents.terms import Waiver, leaves, read_policy, read_waivers
 from lockllm.errors import LockError
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Fact, Path, Policy
@@ -25,15 +26,6 @@ LONG = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
 _RESERVED = ("lock_version", "unpinned", "absent", "requires", "policy", "waive")
 _SETTINGS = ("include", "exclude")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f]|\A[A-Za-z]:[\\/]|\A[\\/]|(?:\A|[\\/])\.\.(?:[\\/]|\Z)")
-
-
-class Waiver(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference that somebody decided to live with: the fact, the value that is accepted, and why."""
-
-    fact: str
-    found: Any
-    reason: str
-    until: str | None = None  # the last day, YYYY-MM-DD, judged against the observation's time
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +107,8 @@ def read(text: str, name: str = "llm.lock") -> Lock:
         spec=_spec_name(text),
         warnings=tuple(warnings),
     )
+    for path in sorted(lock.absent & values.keys()):
+        problem(path, f"{keys.dotted(path)} is locked, and stands in [absent] too", "run `lockllm lock`")
     if problems:
         raise _all(problems)
     return lock
@@ -153,49 +147,6 @@ def write(lock: Lock) -> str:
     return "\n".join(parts)
 
 
-def read_policy(raw: Any, problem: Any) -> dict[str, Policy]:
-    """The `[policy]` table of a spec or lock. `problem(path, what, mend)` is told what is wrong."""
-    policies: dict[str, Policy] = {}
-    if not isinstance(raw, dict):
-        problem(("policy",), "policy is no table", 'write [policy] and lines such as "host.driver" = "report"')
-        return policies
-    for path, word in _leaves((), raw, stop_at_text=True):
-        glob = path[0] if len(path) == 1 else keys.dotted(path)
-        try:
-            keys.Glob(glob)
-            policies[glob] = Policy(word)
-        except ValueError:
-            words = ", ".join(each.value for each in Policy)
-            problem(("policy", *path), f"policy {glob} is {word!r}", f"write one of {words}")
-    return policies
-
-
-def read_waivers(raw: Any, problem: Any) -> tuple[Waiver, ...]:
-    """The `[[waive]]` tables of a spec or lock."""
-    if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
-        problem(("waive",), "waive is no list of tables", "write [[waive]] with fact, found and reason")
-        return ()
-    waivers = []
-    for table in raw:
-        unknown = sorted(set(table) - {"fact", "found", "reason", "until"})
-        fact = table.get("fact")
-        if unknown:
-            problem(("waive",), f"waive has no key {unknown[0]}", "write fact, found, reason and, if you like, until")
-        elif not isinstance(fact, str) or not fact:
-            problem(("waive",), "a waiver names no fact", 'write fact = "host.gpu_product"')
-        elif "found" not in table:
-            problem(("waive",), f"the waiver of {fact} names no value", "write found = the value that is accepted")
-        elif not isinstance(table.get("reason"), str) or not table["reason"].strip():
-            problem(("waive",), f"the waiver of {fact} gives no reason", 'write reason = "why it is accepted"')
-        elif "until" in table and _day(table["until"]) is None:
-            problem(("waive",), f"until of the waiver of {fact} is no date", "write until = 2027-03-31")
-        else:
-            waivers.append(
-                Waiver(fact=fact, found=table["found"], reason=table["reason"], until=_day(table.get("until")))
-            )
-    return tuple(waivers)
-
-
 def safe_name(name: str) -> bool:
     """Whether a file name of a lock stays inside the checkpoint: relative, no `..`, no control characters, no drive."""
     return bool(name) and len(name) <= 4096 and not _UNSAFE.search(name)
@@ -218,13 +169,8 @@ def _version(data: dict[str, Any], name: str, text: str) -> None:
         )
 
 
-def _leaves(path: Path, table: Mapping[str, Any], stop_at_text: bool = False) -> Iterable[tuple[Path, Any]]:
-    for key, raw in table.items():
-        here = (*path, key)
-        if isinstance(raw, dict) and raw and (stop_at_text or not _holds_table(here)):
-            yield from _leaves(here, raw, stop_at_text)
-        else:
-            yield here, raw
+def _leaves(path: Path, table: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
+    return leaves(path, table, lambda here: not _holds_table(here))
 
 
 def _holds_table(path: Path) -> bool:
@@ -286,7 +232,7 @@ def _reasons(table: str, raw: Any, problem: Any) -> dict[Path, str]:
     if not isinstance(raw, dict):
         problem((table,), f"{table} is no table", "run `lockllm lock`")
         return found
-    for path, reason in _leaves((), raw, stop_at_text=True):
+    for path, reason in leaves((), raw):
         key = path[0] if len(path) == 1 else keys.dotted(path)
         if not isinstance(reason, str):
             problem((table, *path), f"{table} of {key} must be a text", "run `lockllm lock`")
@@ -298,18 +244,12 @@ def _reasons(table: str, raw: Any, problem: Any) -> dict[Path, str]:
     return found
 
 
-def _day(raw: Any) -> str | None:
-    text = raw.isoformat()[:10] if hasattr(raw, "isoformat") else raw
-    is_day = isinstance(text, str) and re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", text)
-    return str(text) if is_day else None
-
-
 def _all(problems: list[LockError]) -> LockError:
     first, *rest = problems
     return LockError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
 
 
-_VIA = re.compile(r"""^((?:"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.-])+) = .*  # via ([ -~]{1,80})$""")
+_VIA = re.compile(r"""^((?:"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.-])+) = (.*)  # via ([ -~]{1,80})$""")
 
 
 def _vias(text: str) -> dict[Path, str]:
@@ -321,13 +261,18 @@ def _vias(text: str) -> dict[Path, str]:
                 table = keys.parse(line.strip().strip("[]"))
             except ValueError:
                 table = ()
-        elif "  # via " in line and (match := _VIA.match(line)):
+        elif "  # via " in line and (match := _VIA.match(line)) and _is_whole(match.group(2)):
             try:
                 path = (*table, *keys.parse(match.group(1)))
-                found[path] = match.group(2)
+                found[path] = match.group(3)
             except ValueError:
                 continue
     return found
+
+
+def _is_whole(value: str) -> bool:
+    """Whether a value ends here: an odd quote would put the comment inside a text."""
+    return value.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 0
 
 
 def _spec_name(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from lockllm.documents import toml
-from lockllm.documents.lock import Waiver, read_policy, read_waivers
+from lockllm.documents.terms import Waiver, read_policy, read_waivers
 from lockllm.errors import SpecError
 from lockllm.facts import gpu_names, keys, registry
 from lockllm.facts.check import CHECKS

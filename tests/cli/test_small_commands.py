@@ -87,7 +87,8 @@ def test_init_looks_at_one_thing(folder: Path, call: Call, arguments: tuple[str,
     [
         (
             ("nowhere",),
-            "no checkpoint at nowhere: no such file or directory\n  in    nowhere\n  mend  name a directory, an HF cache snapshot or a .gguf file",
+            "no checkpoint at nowhere: no such file or directory\n  in    nowhere\n  mend  name a directory,"
+            " an HF cache snapshot or a .gguf file",
         ),
         (("--",), "no command stands after --\n  in    the command line\n  mend  lockllm init -- vllm serve MODEL"),
         (("--engine", "vlm", "model"), "no engine 'vlm' is known\n  in    --engine\n  mend  did you mean vllm?"),

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from lockllm.documents.lock import Lock, Waiver
+from lockllm.documents.lock import Lock
+from lockllm.documents.terms import Waiver
 from lockllm.facts import registry
 from lockllm.facts.fact import Path, Policy, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Observation, Reading, Unobserved

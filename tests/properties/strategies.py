@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from lockllm.documents.lock import Lock, Waiver
+from lockllm.documents.lock import Lock
+from lockllm.documents.terms import Waiver
 from lockllm.facts import registry
 from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.observation import ABSENT, By, Observation, Reading

@@ -1,0 +1,83 @@
+"""The terms of a judgement, as spec and lock spell them alike: policies and waivers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from lockllm.facts import keys
+from lockllm.facts.fact import Path, Policy
+
+
+class Waiver(msgspec.Struct, frozen=True, kw_only=True):
+    """A difference that somebody decided to live with: the fact, the value that is accepted, and why."""
+
+    fact: str
+    found: Any
+    reason: str
+    until: str | None = None  # the last day, YYYY-MM-DD, judged against the observation's time
+
+
+def read_policy(raw: Any, problem: Any) -> dict[str, Policy]:
+    """The `[policy]` table of a spec or lock. `problem(path, what, mend)` is told what is wrong."""
+    policies: dict[str, Policy] = {}
+    if not isinstance(raw, dict):
+        problem(("policy",), "policy is no table", 'write [policy] and lines such as "host.driver" = "report"')
+        return policies
+    for path, word in leaves((), raw):
+        glob = path[0] if len(path) == 1 else keys.dotted(path)
+        try:
+            keys.Glob(glob)
+            policies[glob] = Policy(word)
+        except ValueError:
+            words = ", ".join(each.value for each in Policy)
+            problem(("policy", *path), f"policy {glob} is {word!r}", f"write one of {words}")
+    return policies
+
+
+def read_waivers(raw: Any, problem: Any) -> tuple[Waiver, ...]:
+    """The `[[waive]]` tables of a spec or lock."""
+    if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
+        problem(("waive",), "waive is no list of tables", "write [[waive]] with fact, found and reason")
+        return ()
+    waivers = []
+    for table in raw:
+        unknown = sorted(set(table) - {"fact", "found", "reason", "until"})
+        fact = table.get("fact")
+        if unknown:
+            problem(("waive",), f"waive has no key {unknown[0]}", "write fact, found, reason and, if you like, until")
+        elif not isinstance(fact, str) or not fact:
+            problem(("waive",), "a waiver names no fact", 'write fact = "host.gpu_product"')
+        elif "found" not in table:
+            problem(("waive",), f"the waiver of {fact} names no value", "write found = the value that is accepted")
+        elif not isinstance(table.get("reason"), str) or not table["reason"].strip():
+            problem(("waive",), f"the waiver of {fact} gives no reason", 'write reason = "why it is accepted"')
+        elif "until" in table and _day(table["until"]) is None:
+            problem(("waive",), f"until of the waiver of {fact} is no date", "write until = 2027-03-31")
+        else:
+            waivers.append(
+                Waiver(fact=fact, found=table["found"], reason=table["reason"], until=_day(table.get("until")))
+            )
+    return tuple(waivers)
+
+
+def leaves(
+    path: Path, table: Mapping[str, Any], enters: Callable[[Path], bool] = lambda here: True
+) -> Iterable[tuple[Path, Any]]:
+    """What a table holds, by its whole path; a table that `enters` refuses, or an empty one, is a value."""
+    waiting: list[tuple[Path, Any]] = [((*path, key), raw) for key, raw in reversed(list(table.items()))]
+    while waiting:
+        here, raw = waiting.pop()
+        if isinstance(raw, dict) and raw and enters(here):
+            waiting += [((*here, key), each) for key, each in reversed(list(raw.items()))]
+        else:
+            yield here, raw
+
+
+def _day(raw: Any) -> str | None:
+    text = raw.isoformat()[:10] if hasattr(raw, "isoformat") else raw
+    is_day = isinstance(text, str) and re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", text)
+    return str(text) if is_day else None
