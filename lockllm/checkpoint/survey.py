@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,11 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     def names(self) -> tuple[str, ...]:
         """Logical paths of all that is there, kept or excluded, readable or not."""
         return tuple(sorted({*(file.path for file in self.files), *self.unread, *self.excluded, *self.texts}))
+
+    def place(self, name: str) -> str | None:
+        """Where one of the files lies; None for what is no file of the checkpoint (a device, a link that leaves it)."""
+        path = os.path.join(self.layout.root, name)
+        return path if any(each.path == name for each in self.files) and os.path.isfile(path) else None
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a small file that was read, or None."""

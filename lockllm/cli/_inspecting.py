@@ -41,10 +41,9 @@ def checkpoint(
             path, engine=engine, engine_version=version, include=include, exclude=exclude, progress=progress,
             hashing="quick" if quick else "full", cache="auto" if cached else "off",
         )  # fmt: skip
-    tokenizer = os.path.join(looked.layout.root, "tokenizer.json")
     prompt = readings.observe(
         looked.read, looked.names, readings.Setup(engine=engine, version=version), gguf=looked.gguf or None,
-        gguf_tokens=dict(looked.special_tokens) or None, tokenizer_json=tokenizer if os.path.isfile(tokenizer) else None,
+        gguf_tokens=dict(looked.special_tokens) or None, tokenizer_json=looked.place("tokenizer.json"),
     )  # fmt: skip
     winner = prompt.resolution.winner
     if winner is not None and winner.text is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -53,7 +52,6 @@ def observe(
         program=Program(*named) if (named := interpreter.allowed(request.python)) else None,
     )
     keys = {key: str(value) for key, value in look.gguf.items() if key.startswith(_GGUF) and isinstance(value, str)}
-    tokenizer = os.path.join(look.layout.root, "tokenizer.json")
 
     def read(name: str) -> bytes | None:
         return main.read(name) if name == "config.json" and main is not None else look.read(name)
@@ -64,7 +62,7 @@ def observe(
         setup,
         gguf=keys if look.gguf else None,
         gguf_tokens=dict(look.special_tokens) or None,
-        tokenizer_json=tokenizer if os.path.isfile(tokenizer) else None,
+        tokenizer_json=look.place("tokenizer.json"),
         by=By.FILE,
     )
     winner = found.resolution.winner
