@@ -100,9 +100,13 @@ class Glob:
 def _unescape(text: str) -> str:
     def one(found: re.Match[str]) -> str:
         code = found.group(1)
-        return _ESCAPES[code] if code in _ESCAPES else chr(int(code[1:], 16))
+        if code[1:]:
+            return chr(int(code[1:], 16))
+        if code not in _ESCAPES:
+            raise ValueError(f"\\{code} is no escape")
+        return _ESCAPES[code]
 
     try:
-        return re.sub(r"\\([btnfr\"\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})", one, text)
+        return re.sub(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", one, text)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{text!r} holds an escape that is none") from error

@@ -111,7 +111,12 @@ def test_a_short_name_in_a_spec_is_the_one_gpu_that_it_fits(written: str, meant:
 
 @pytest.mark.parametrize(
     "written, listed",
-    [("H100", "NVIDIA H100 PCIe"), ("A100", "NVIDIA A100-SXM4-80GB"), ("RTX PRO 6000", "Workstation"), ("V100", "Tesla V100")],
+    [
+        ("H100", "NVIDIA H100 PCIe"),
+        ("A100", "NVIDIA A100-SXM4-80GB"),
+        ("RTX PRO 6000", "Workstation"),
+        ("V100", "Tesla V100"),
+    ],
 )
 def test_a_short_name_that_fits_several_gpus_is_an_error_that_lists_them(written: str, listed: str) -> None:
     with pytest.raises(SpecError, match="may be several GPUs") as raised:
