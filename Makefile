@@ -55,7 +55,7 @@ demo: .demo/stamp  ## the main job on a real server: lock, verify, a change, the
 	@.demo/venv/bin/python -m examples.demo
 
 test: .venv/stamp .venv-transformers/stamp  ## every test but vLLM's, against real servers
-	$(PYTEST) -m "not vllm"
+	$(PYTEST) -n 2 --dist loadfile -m "not vllm"
 
 # The environment takes 3 GB of disk, the server 3 GB of memory. Where either is short, this says so and ends well.
 test-vllm: .venv/stamp  ## the tests against vLLM on the CPU: 3 GB, a few minutes
