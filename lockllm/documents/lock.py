@@ -295,7 +295,7 @@ def _line(lock: Lock, path: Path, depth: int) -> str:
     group = registry.GROUP.get(path[0])
     if not via or depth > 1 or (group is not None and not group.via):
         return text
-    return f"{text}  # via {_printable(via)[:80]}"
+    return f"{text}  # via {' '.join(_printable(via).split())[:80].rstrip()}"
 
 
 def _printable(text: str) -> str:

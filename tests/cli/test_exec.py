@@ -167,7 +167,7 @@ def test_a_command_that_differs_is_refused_before_it_runs(host: Path) -> None:
 
 def test_what_cannot_be_seen_is_refused_unless_it_is_allowed(host: Path) -> None:
     text = (host / "llm.lock").read_text()
-    (host / "gpu.lock").write_text(text.replace("[host]\n", '[host]\ngpu = "Tesla T4"\n'))
+    (host / "gpu.lock").write_text(text.replace('  "gpu",\n', "").replace("[host]\n", '[host]\ngpu = "Tesla T4"\n'))
     arguments = ("--lock", "gpu.lock", "--gpu", "none")
     done = execute(host, *arguments, *GOOD)
     assert done.returncode == 3
