@@ -105,8 +105,7 @@ def _stack(pile: Pile, request: Request, serving: Serving, seen_machine: Machine
     """The toolkit, and the library files that a server which does not run yet would load; what keeps CUDA from starting."""
     root = serving.found.process.root if serving.found is not None else _ROOT
     env = variables(request, serving)
-    told = loading.toolkit(env, root)
-    pile.readings.append(told)
+    pile.readings.append(loading.toolkit(env, root))
     if seen_machine.rocm_release is not None and ("rocm", "version") not in pile.values:
         pile.readings.append(seen(("rocm", "version"), seen_machine.rocm_release, "/opt/rocm/.info/version", By.FILE))
     wrong = cuda.shut(root) if seen_machine.platform == "cuda" else []
@@ -117,8 +116,6 @@ def _stack(pile: Pile, request: Request, serving: Serving, seen_machine: Machine
     pile.readings = [each for each in pile.readings if each.fact.path not in found.instead]
     pile.add(found.readings)
     pile.warnings += found.warnings
-    if isinstance(told.value, str) and ("cuda", "runtime") not in {each.fact.path for each in pile.readings}:
-        pile.readings.append(seen(("cuda", "runtime"), told.value, told.source, By.FILE))
     if not found.driver and cuda.has_devices(root):
         mend = "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
         wrong.append(Trouble("no libcuda.so.1 lies where the loader looks", mend))
