@@ -16,6 +16,7 @@ from lockllm.prompt.tokenizer import token_ids
 NOW = dt.datetime.fromisoformat("2026-01-01")
 ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "x"}]}
 SOON = Limits(seconds=0.4)
+LATER = Limits(seconds=30)  # on a busy machine the bound of time must not come before the one that is meant
 
 STOPPED = {
     "a loop in a loop": ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "time"),
@@ -51,10 +52,10 @@ REFUSED = {
 @pytest.mark.parametrize("name", STOPPED)
 def test_a_template_without_end_is_stopped(name: str) -> None:
     template, word = STOPPED[name]
-    (found,) = renderings(template, [ASK], {}, NOW, limits=SOON)
+    (found,) = renderings(template, [ASK], {}, NOW, limits=SOON if word == "time" else LATER)
     assert isinstance(found, Refused)
     assert found.bounded
-    assert word in found.reason or "time" in found.reason  # on a busy machine the bound of time may come first
+    assert word in found.reason
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -62,7 +62,9 @@ def changed(home: Path, *args: str) -> Verdict:
 def test_a_change_is_reported_as_itself(home: Path, args: tuple[str, ...], cause: str, followers: set[str]) -> None:
     found = changed(home, *args)
     assert (found.code, found.causes, found.unknown) == (1, {cause}, {})
-    assert {key for key in found.followers if not key.startswith("prompt_probes.")} <= followers
+    probes = {key for key in found.followers if key.startswith("prompt_probes.")}
+    assert set(found.followers) - probes <= followers
+    assert not probes or followers == TEMPLATE_FOLLOWERS
     assert set(found.followers.values()) <= {cause}
 
 
