@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from lockllm.documents import toml
@@ -51,7 +52,10 @@ def read(data: bytes, name: str = "observation.json") -> Observation:
         )
     readings: list[Reading] = []
     for key, listed in facts.items():
-        readings.extend(_readings(_key(key, name), key, listed, name))
+        try:
+            readings += _quickly(key, listed)
+        except (TypeError, ValueError):  # no readings at all
+            readings += _checked(_key(key, name), key, listed, name)
     return Observation(
         readings=tuple(readings),
         unobserved=tuple(_unobserved(raw.get("unobserved", {}), name)),
@@ -169,7 +173,23 @@ def _key(key: str, name: str) -> Path:
         ) from cause
 
 
-def _readings(path: Path, key: str, listed: Any, name: str) -> Iterable[Reading]:
+def _quickly(key: str, listed: Any) -> list[Reading]:
+    try:
+        return [_reading(key, **each) for each in listed]
+    except TypeError:  # a list or table cannot be kept by its value
+        return [_reading.__wrapped__(key, **each) for each in listed]
+
+
+@lru_cache(maxsize=20_000, typed=True)  # the hosts of a fleet show the same values again and again
+def _reading(key: str, value: Any, source: str = "", by: str = "endpoint", evidence: str = "computed") -> Reading:
+    """One reading. Raises TypeError or ValueError where anything is odd; `_checked` then says what."""
+    if source.__class__ is not str or by not in _BY or evidence not in _EVIDENCE:
+        raise ValueError(key)
+    row = registry.find(keys.parse(key))
+    return Reading(row, registry.read(row, value), source, _BY[by], evidence)
+
+
+def _checked(path: Path, key: str, listed: Any, name: str) -> Iterable[Reading]:
     if not isinstance(listed, list) or not all(isinstance(each, dict) and "value" in each for each in listed):
         raise ObservationError(
             f"{key} must be a list of readings",

@@ -11,6 +11,7 @@ from lockllm.facts.fact import Path
 _PLAIN = re.compile(r"[ !#-\[\]-~]*\Z")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _SEGMENT = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^."'\s][^."']*?))\s*(?:\.|\Z)""")
+_WILD = re.compile(r"[*?\[]")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 
 
@@ -71,6 +72,7 @@ class Glob:
         self.text = text
         self._everything = text.strip() == "*"
         self._parts = () if self._everything else parse(text)
+        self._wild = any(map(_WILD.search, self._parts))
 
     @property
     def group(self) -> str:
@@ -80,7 +82,7 @@ class Glob:
     @property
     def exact(self) -> bool:
         """Whether it has no wildcard at all."""
-        return not self._everything and not any(char in part for part in self._parts for char in "*?[")
+        return not self._everything and not self._wild
 
     def matches(self, path: Path) -> bool:
         """Whether the fact at that path is meant."""
@@ -88,12 +90,14 @@ class Glob:
             return True
         if len(path) < len(self._parts):
             return False
+        if not self._wild:
+            return path[: len(self._parts)] == self._parts
         return all(fnmatch.fnmatchcase(name, part) for name, part in zip(path, self._parts, strict=False))
 
     @property
     def weight(self) -> tuple[int, int]:
         """How precise it is: more literal segments, then more segments; the most precise policy wins."""
-        literal = sum(1 for part in self._parts if not any(char in part for char in "*?["))
+        literal = sum(1 for part in self._parts if not _WILD.search(part))
         return literal, len(self._parts)
 
 

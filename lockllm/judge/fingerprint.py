@@ -24,7 +24,12 @@ _LENGTH = 8
 
 def of_lock(lock: Lock) -> str:
     """The id of what was locked."""
-    return _text({path: registry.dump(registry.find(path), value) for path, value in lock.values.items()}, set())
+    return _joined(parts_of_lock(lock))
+
+
+def parts_of_lock(lock: Lock) -> dict[str, str]:
+    """The id of what was locked, part by part."""
+    return _parts({path: registry.dump(registry.find(path), value) for path, value in lock.values.items()}, set())
 
 
 def of_observation(observation: Observation, lock: Lock | None = None) -> str:
@@ -35,20 +40,27 @@ def of_observation(observation: Observation, lock: Lock | None = None) -> str:
         if value is not ABSENT and (lock is None or path in lock.values)
     }
     if lock is not None:
-        return _text(seen, {path for path in lock.values if path not in seen})
+        return _joined(_parts(seen, {path for path in lock.values if path not in seen}))
     hidden = {
         row.path for row in registry.ROWS for each in observation.unobserved if row.path[: len(each.path)] == each.path
     }
-    return _text(seen, {path for path in hidden if path not in seen})
+    return _joined(_parts(seen, {path for path in hidden if path not in seen}))
 
 
-def of_results(lock: Lock, results: Mapping[Path, Result]) -> str:
-    """The id of what a verification saw of the locked facts."""
+def of_results(lock: Lock, locked: Mapping[str, str], results: Mapping[Path, Result]) -> str:
+    """The id of what a verification saw of the locked facts. A part that matches whole has the lock's own word, `locked`."""
+    moved = {
+        result.fact.part
+        for path, result in results.items()
+        if result.status is not Status.MATCH and path in lock.values
+    }
+    if not moved:
+        return _joined(locked)
     found: dict[Path, Any] = {}
     unknown: set[Path] = set()
     for path in lock.values:
         result = results.get(path)
-        if result is None:
+        if result is None or result.fact.part not in moved:
             continue
         if result.status is Status.MATCH:
             found[path] = result.expected
@@ -57,24 +69,28 @@ def of_results(lock: Lock, results: Mapping[Path, Result]) -> str:
                 found[path] = result.found
         else:
             unknown.add(path)
-    return _text(found, unknown)
+    return _joined({**_parts(found, unknown), **{part: word for part, word in locked.items() if part not in moved}})
 
 
-def _text(data: Mapping[Path, Any], unknown: Collection[Path]) -> str:
-    words = [str(VERSION)]
+def _joined(parts: Mapping[str, str]) -> str:
+    return "-".join((str(VERSION), *(parts[part] for part in PARTS)))
+
+
+def _parts(data: Mapping[Path, Any], unknown: Collection[Path]) -> dict[str, str]:
+    words: dict[str, str] = {}
     members_of: dict[str, list[Path]] = {}
     for path in data:
         members_of.setdefault(registry.find(path).part, []).append(path)
     hidden = {registry.find(path).part for path in unknown}
     for part in PARTS:
         if part in hidden:
-            words.append(f"{part[0]}?")
+            words[part] = f"{part[0]}?"
             continue
         members = sorted(members_of.get(part, ()))
         lines = [_line(path, data[path]) for path in members]
         digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()[:_LENGTH]
-        words.append(f"{part[0]}{digest if members else '-'}")
-    return "-".join(words)
+        words[part] = f"{part[0]}{digest if members else '-'}"
+    return words
 
 
 def _line(path: Path, value: Any) -> str:

@@ -10,16 +10,17 @@ import msgspec
 
 from lockllm.documents.lock import Lock
 from lockllm.facts import keys, registry
-from lockllm.facts.checkpoint import FILES
 from lockllm.facts.fact import Fact, Path, Policy, Stage
 from lockllm.facts.observation import ABSENT, Check, CheckStatus, Observation, Raw
-from lockllm.judge import causes, fingerprint
+from lockllm.judge import causes, fingerprint, ready
 from lockllm.judge.policy import Policies, compile_globs, inside
+from lockllm.judge.ready import Expected, Ready
 from lockllm.judge.report import Fingerprints, Report, Result, Status
 from lockllm.judge.witness import NOT_SEEN, Witnesses, Word
 
 _EXTRA = "remove what was added, or run `lockllm lock` if it is meant"
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|\Z)")
+_WORDS = tuple((status.value, status) for status in Status)
 _CHECKED = (Status.MATCH, Status.MISMATCH, Status.ALLOWED, Status.WAIVED)
 
 
@@ -39,30 +40,32 @@ def verify(
 
     `only`, `skip` and `allow_unknown` are globs over keys. `gate` warn or off keeps the verdict and ends with exit code 0.
     """
-    judge = _Judge(lock, observation, stage or observation.stage, tuple(allow_unknown))
+    held = ready.of(lock)
+    judge = _Judge(held, observation, stage or observation.stage, tuple(allow_unknown))
     chosen = _chooser(tuple(only), tuple(skip))
-    results = judge.results(chosen)
+    judged = judge.results.items()
+    results = (
+        tuple(result for path, result in judged if chosen(path)) if only or skip else tuple(judge.results.values())
+    )
     checks = tuple(_checks(observation, judge.witnesses, chosen))
-    policies = judge.policies
-    failed = any(check.status is CheckStatus.FAIL and _check_blocks(policies, check) for check in checks)
+    told_only = frozenset(check.name for check in checks if not _check_blocks(held.policies, check))
+    failed = any(check.status is CheckStatus.FAIL and check.name not in told_only for check in checks)
     code = _exit_code(results, failed)
-    counts = dict.fromkeys((status.value for status in Status), 0)
-    for result in results:
-        counts[result.status.value] += 1
+    statuses = [result.status for result in results]
     return Report(
         status={0: "match", 1: "mismatch", 3: "unknown"}[code],
         exit_code=code if gate == "enforce" else 0,
         stage=judge.stage,
         lock=name,
         host=observation.host,
-        engine=" ".join(str(lock.get(key)) for key in ("engine.name", "engine.version") if lock.get(key)),
-        fingerprint=Fingerprints(fingerprint.of_lock(lock), fingerprint.of_results(lock, judge.all_results())),
-        counts={**counts, "unpinned": len(lock.unpinned)},
+        engine=held.engine,
+        fingerprint=Fingerprints(held.fingerprint, fingerprint.of_results(lock, held.parts, judge.results)),
+        counts={**{word: statuses.count(status) for word, status in _WORDS}, "unpinned": len(lock.unpinned)},
         results=results,
         checks=checks,
-        told_only=frozenset(check.name for check in checks if not _check_blocks(policies, check)),
-        unpinned={keys.dotted(path): reason for path, reason in lock.unpinned.items()},
-        warnings=(*lock.warnings, *observation.warnings, *_warnings(lock, judge, results)),
+        told_only=told_only,
+        unpinned=held.unpinned,
+        warnings=(*lock.warnings, *observation.warnings, *held.idle, *_warnings(lock, judge, results)),
         gate=gate,
         subject=subject,
     )
@@ -85,57 +88,50 @@ def best(reports: Sequence[Report]) -> Report:
 class _Judge:
     """One judgement in progress: results by path, filled in passes."""
 
-    def __init__(self, lock: Lock, observation: Observation, stage: Stage, allow_unknown: tuple[str, ...]) -> None:
-        self.lock = lock
+    def __init__(self, held: Ready, observation: Observation, stage: Stage, allow_unknown: tuple[str, ...]) -> None:
+        self.lock = held.lock
         self.stage = stage
         self.day = _day(observation.observed_at)
         self.witnesses = Witnesses(observation)
-        self.policies = Policies(lock.policy)
         self._allowed = compile_globs(allow_unknown)
-        self._by_path: dict[Path, Result] = {}
-        expected = {**lock.values, **dict.fromkeys(lock.absent, ABSENT)}
-        for path in sorted({*expected, *self._extras(expected)}, key=registry.position):
-            fact = registry.find(path)
-            if fact.verified:
-                self._by_path[path] = self._first(fact, expected.get(path, ABSENT))
+        expected = self._with_extras(held)
+        self.results = {path: self._first(each) for path, each in expected.items()}
         self._follow()
-        self._by_path = causes.explain(self._by_path)
+        self.results = causes.explain(self.results)
 
-    def results(self, chosen: Callable[[Path], bool]) -> tuple[Result, ...]:
-        """What was asked for."""
-        return tuple(result for path, result in self._by_path.items() if chosen(path))
-
-    def all_results(self) -> Mapping[Path, Result]:
-        """Every judged fact."""
-        return self._by_path
-
-    def _extras(self, expected: Mapping[Path, Any]) -> list[Path]:
-        above = {path[:length] for path in expected for length in range(1, len(path) + 1)}
-        closed = [
-            family for family in registry.FAMILIES if family.closed and (family.closed_by or family.path) in above
-        ]
-        return [
-            path
+    def _with_extras(self, held: Ready) -> Mapping[Path, Expected]:
+        """What is expected, and what was seen though the lock denies it, in registry order."""
+        extras = [
+            readings[0].fact
             for path, readings in self.witnesses.readings.items()
-            if path not in expected
-            and readings[0].value is not ABSENT
-            and registry.family(path) in closed
-            and (not FILES.holds(path) or self.lock.selects(path[-1]))
+            if path not in held.all and readings[0].value is not ABSENT and held.is_extra(path)
         ]
+        if not extras:
+            return held.expected
+        every = {**held.expected, **{fact.path: held.expect(fact) for fact in extras if fact.verified}}
+        return {path: every[path] for path in sorted(every, key=registry.position)}
 
-    def _first(self, fact: Fact[Any], expected: Any) -> Result:
-        word = self.witnesses.on(fact, expected)
-        policy = self.policies.of(fact)
-        matches = word.seen and registry.same(fact, expected, word.value)
+    def _first(self, expected: Expected) -> Result:
+        fact = expected.fact
+        readings = self.witnesses.readings.get(fact.path, ())
+        if expected.plain and len(readings) == 1:
+            only = readings[0]
+            if only.value.__class__ is expected.value.__class__ and only.value == expected.value:
+                return Result(
+                    fact=fact, status=Status.MATCH, policy=expected.policy, expected=expected.dumped,
+                    found=expected.dumped, seen=True, readings=readings, source=only.source, mend=fact.mend,
+                )  # fmt: skip
+        word = self.witnesses.on(fact, expected.value)
+        matches = word.seen and registry.same(fact, expected.value, word.value)
         result = Result(
-            fact=fact, status=Status.MATCH if matches else Status.UNKNOWN, policy=policy,
-            expected=registry.dump(fact, expected), found=registry.dump(fact, word.value), seen=word.seen,
-            readings=self.witnesses.readings.get(fact.path, ()), source=word.source, reason=word.reason,
-            mend=_EXTRA if word.seen and expected is ABSENT else fact.mend,
+            fact=fact, status=Status.MATCH if matches else Status.UNKNOWN, policy=expected.policy,
+            expected=expected.dumped, found=registry.dump(fact, word.value), seen=word.seen, readings=readings,
+            source=word.source, reason=word.reason,
+            mend=_EXTRA if word.seen and expected.value is ABSENT else fact.mend,
         )  # fmt: skip
         if matches:
             return result
-        return self._differs(result, expected, word) if word.seen else self._unseen(result)
+        return self._differs(result, expected.value, word) if word.seen else self._unseen(result)
 
     def _unseen(self, result: Result) -> Result:
         fact = result.fact
@@ -189,17 +185,17 @@ class _Judge:
 
     def _follow(self) -> None:
         """An unseen fact matches where all that it follows from are computed matches."""
-        for path, result in self._by_path.items():
+        for path, result in self.results.items():
             unseen = result.status in (Status.UNKNOWN, Status.NOT_DUE) and result.expected is not None
             if unseen and result.fact.follows_from and all(map(self._proves, result.fact.follows_from)):
-                self._by_path[path] = msgspec.structs.replace(
+                self.results[path] = msgspec.structs.replace(
                     result, status=Status.MATCH, found=result.expected, seen=False, blocking=False, reason="",
                     mend=result.fact.mend, source=f"follows from {' and '.join(result.fact.follows_from)}",
                 )  # fmt: skip
 
     def _proves(self, key: str) -> bool:
         base = keys.parse(key)
-        members = [result for path, result in self._by_path.items() if path[: len(base)] == base]
+        members = [result for path, result in self.results.items() if path[: len(base)] == base]
         return bool(members) and all(
             result.status is Status.MATCH and all(reading.evidence != "claimed" for reading in result.readings[:1])
             for result in members
@@ -238,13 +234,7 @@ def _exit_code(results: Sequence[Result], failed: bool) -> int:
 
 
 def _warnings(lock: Lock, judge: _Judge, results: Sequence[Result]) -> list[str]:
-    facts = tuple(registry.find(path) for path in {*lock.values, *lock.absent, *lock.unpinned})
-    warnings = [
-        f"policy {glob!r} hits no locked fact"
-        for glob in judge.policies.idle(facts)
-        if not glob.startswith("check.")
-        and not (keys.Glob(glob).exact and glob in lock.policy and registry.fact(glob).policy is lock.policy[glob])
-    ]
+    warnings = []
     for waiver in lock.waive:
         if waiver.until and judge.day is None:
             warnings.append(

@@ -1,0 +1,94 @@
+"""A lock made ready to be judged against one host after another: what depends on no host is worked out once."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from lockllm.documents.lock import Lock
+from lockllm.facts import keys, registry
+from lockllm.facts.checkpoint import FILES
+from lockllm.facts.fact import Fact, Family, Path, Policy
+from lockllm.facts.observation import ABSENT
+from lockllm.facts.types import FILE
+from lockllm.judge import fingerprint
+from lockllm.judge.policy import Policies
+
+_PLAIN = (str, int, bool, float)
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """What a lock says of one fact. `value` is parsed, or ABSENT; `plain` ones that are equal are the same by every type."""
+
+    fact: Fact[Any]
+    value: Any
+    dumped: Any
+    policy: Policy
+    plain: bool
+
+
+class Ready:
+    """One lock, ready: `expected` holds every verified fact in registry order."""
+
+    def __init__(self, lock: Lock) -> None:
+        self.lock = lock
+        self.policies = Policies(lock.policy)
+        self.all = {**lock.values, **dict.fromkeys(lock.absent, ABSENT)}
+        ordered = [registry.find(path) for path in lock.order]
+        self.expected = {fact.path: self.expect(fact) for fact in ordered if fact.verified}
+        self.closed = self._closed()
+        self.idle = self._idle()
+        self.unpinned = {keys.dotted(path): reason for path, reason in lock.unpinned.items()}
+        self.engine = " ".join(str(lock.get(key)) for key in ("engine.name", "engine.version") if lock.get(key))
+        self.parts = fingerprint.parts_of_lock(lock)
+        self.fingerprint = fingerprint.of_lock(lock)
+
+    def expect(self, fact: Fact[Any]) -> Expected:
+        """What the lock says of a fact; ABSENT for one that it does not hold."""
+        value = self.all.get(fact.path, ABSENT)
+        plain = value.__class__ in _PLAIN or (fact.type is FILE and value.__class__ is dict)
+        return Expected(fact, value, registry.dump(fact, value), self.policies.of(fact), plain)
+
+    def is_extra(self, path: Path) -> bool:
+        """Whether a fact that the lock does not hold is one that it denies: a member of a family that it lists whole."""
+        return registry.family(path) in self.closed and (not FILES.holds(path) or self.lock.selects(path[-1]))
+
+    def _closed(self) -> tuple[Family[Any], ...]:
+        above = {path[:length] for path in self.all for length in range(1, len(path) + 1)}
+        return tuple(each for each in registry.FAMILIES if each.closed and (each.closed_by or each.path) in above)
+
+    def _idle(self) -> tuple[str, ...]:
+        facts = tuple(registry.find(path) for path in {*self.all, *self.lock.unpinned})
+        return tuple(
+            f"policy {glob!r} hits no locked fact"
+            for glob in self.policies.idle(facts)
+            if not glob.startswith("check.") and not self._is_default(glob)
+        )
+
+    def _is_default(self, glob: str) -> bool:
+        return keys.Glob(glob).exact and registry.fact(glob).policy is self.lock.policy[glob]
+
+
+def of(lock: Lock) -> Ready:
+    """The lock made ready. A lock that was judged lately is not worked out again."""
+    return _ready(_Itself(lock))
+
+
+class _Itself:
+    """A lock as a key: by identity, since locks are not hashable and never change."""
+
+    def __init__(self, lock: Lock) -> None:
+        self.lock = lock
+
+    def __hash__(self) -> int:
+        return id(self.lock)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.lock is self.lock
+
+
+@lru_cache(maxsize=16)
+def _ready(key: _Itself) -> Ready:
+    return Ready(key.lock)
