@@ -73,9 +73,10 @@ class Collect:
         self.readings.pop(fact.path, None)
         self.paths[fact.path] = PathGiven(fact=fact, path=path, source=source)
 
-    def variable(self, name: str, value: str) -> None:
+    def variable(self, name: str, value: str, source: str = "") -> None:
         """An allow-listed variable."""
-        self.env.append(seen(("env", name), without_userinfo(value, self.secrets), f"variable {name}", self.by))
+        where = source or f"variable {name}"
+        self.env.append(seen(("env", name), without_userinfo(value, self.secrets), where, self.by))
 
     def finding(self, name: str, status: CheckStatus, detail: str, source: str = "", mend: str = "") -> None:
         """One more word of a finding; words of one finding are joined."""

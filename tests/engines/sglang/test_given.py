@@ -174,6 +174,42 @@ def test_a_variable_that_the_release_no_longer_reads_is_told() -> None:
     assert given(env={"SGLANG_SUPPORT_CUTLASS_BLOCK_FP8": "1"}, version="0.5.9").checks == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "read"),
+    [
+        ("SGLANG_DEFAULT_THINKING", "0.5.10", False),  # first seen in 0.5.12
+        ("SGLANG_DEFAULT_THINKING", "0.5.11", True),  # between two that were read it may be there
+        ("SGLANG_DEFAULT_THINKING", "0.5.12", True),
+        ("SGLANG_TRITON_DECODE_ATTN_STATIC_KV_SPLITS", "0.4.4", False),
+        ("SGLANG_TRITON_DECODE_ATTN_STATIC_KV_SPLITS", "0.5.23", True),
+        ("SGLANG_CUTLASS_MOE", "0.5.16", True),
+        ("SGLANG_CUTLASS_MOE", "0.5.18", False),  # named in a table of what has no effect any more
+        ("SGLANG_TRITON_PREFILL_TRUNCATION_ALIGN_SIZE", "0.5.22", False),
+        ("SGLANG_CUTLASS_MOE", "0.6.0", False),
+    ],
+)
+def test_a_variable_counts_from_the_first_release_that_reads_it_to_the_last(
+    name: str, version: str, read: bool
+) -> None:
+    found = given(env={name: "1"}, version=version)
+    assert {each.fact.key for each in found.env} == ({f"env.{name}"} if read else set())
+    assert ("check.variables_known" in failing(found)) is not read
+
+
+def test_a_variable_of_the_old_prefix_sets_the_new_one_since_0_5_3() -> None:
+    env = {"SGL_USE_DEEPGEMM_BMM": "1", "SGLANG_USE_DEEPGEMM_BMM": "0"}
+    for version, told in (
+        ("0.5.23", {"env.SGLANG_USE_DEEPGEMM_BMM": "1"}),
+        (None, {"env.SGLANG_USE_DEEPGEMM_BMM": "1"}),
+        ("0.4.10", {"env.SGL_USE_DEEPGEMM_BMM": "1"}),
+    ):
+        found = given(env=env, version=version)
+        assert {each.fact.key: each.value for each in found.env} == told
+        assert {each.source for each in found.env} == {"variable SGL_USE_DEEPGEMM_BMM"}
+    assert "SGLANG_USE_DEEPGEMM_BMM is set, but" in failing(given(env=env, version="0.4.10"))["check.variables_known"]
+    assert "SGL_SIMULATE_ACC_LEN falsifies" in str(failing(given(env={"SGL_SIMULATE_ACC_LEN": "3"})))
+
+
 def test_a_launcher_of_nvidia_is_named_and_its_engine_read() -> None:
     row = next(row for row in ROWS if row["id"] == "dynamo-002")
     told = replay.facts(replay.planned(row, "argv").readings)
