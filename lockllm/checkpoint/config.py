@@ -168,7 +168,7 @@ def rope(text: Mapping[str, Any], at: str) -> dict[str, Found]:
     if isinstance(kind, str):
         kind = _OLD_ROPE.get(kind, kind)
     original, original_at = scaling.get("original_max_position_embeddings"), f"{place}.original_max_position_embeddings"
-    if original is None and kind not in {None, "default"}:
+    if original is None and kind not in (None, "default"):
         original, original_at = _first(text, at, ("original_max_position_embeddings",))
     return {
         "rope_type": (kind, kind_at), "rope_theta": (theta, theta_at),

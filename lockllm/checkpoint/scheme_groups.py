@@ -155,7 +155,7 @@ def torchao(config: Config) -> Quantization:
     rows = table(data.get("granularity")).get("_type") or data.get("granularity")
     if isinstance(rows, list) and rows:
         rows = table(rows[0]).get("_type")
-    if rows in {"PerRow", "PerAxis", "per_row"}:
+    if rows in ("PerRow", "PerAxis", "per_row"):
         shared = "channel"
     elif rows == "PerGroup":
         shared, group = "group", size(table(table(data.get("granularity")).get("_data")).get("group_size"))

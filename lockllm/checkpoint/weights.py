@@ -189,7 +189,7 @@ def _held_against(
             elif mapped.get(tensor) != shard:
                 findings.wrong(name, f"{shard} holds {tensor}, {at} does not say so", at, _AGAIN)
     for tensor, shard in mapped.items():
-        if shard in headers and tensor not in headers[shard].tensors:
+        if isinstance(shard, str) and shard in headers and tensor not in headers[shard].tensors:
             findings.wrong(name, f"{at} places {tensor} in {shard}, which does not hold it", at, _AGAIN)
     findings.right(name, f"{len(mapped):,} tensors in {len(wanted)} files, as {at} says", at)
 

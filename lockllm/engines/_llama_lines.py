@@ -30,7 +30,7 @@ _BUILDS = (
 _DEVICE = re.compile(r"(?:^|\s)Device (?P<i>\d+): (?P<n>.+?), compute capability (?P<c>[\d.]+)")
 _KV = re.compile(r"kv_size = \d+,.*?type_k = '(?P<k>\w+)', type_v = '(?P<v>\w+)'")
 _KV_CACHE = re.compile(r"llama_kv_cache\w*: size = +[\d.]+ MiB \(.*?\), K \((?P<k>\w+)\):.*?, V \((?P<v>\w+)\)")
-_SLOTS = re.compile(r"initializing, n_slots = (?P<n>\d+), n_ctx_slot = (?P<c>\d+), kv_unified = '(?P<u>\w+)'")
+_SLOTS = re.compile(r"initializing, n_slots = (?P<n>\d{1,18}), n_ctx_slot = (?P<c>\d{1,18}), kv_unified = '(?P<u>\w+)'")
 _FLASH = {"0": "disabled", "1": "enabled", "enabled": "enabled", "disabled": "disabled"}
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
 

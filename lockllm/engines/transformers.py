@@ -392,5 +392,5 @@ def _dict(value: object) -> dict[str, Any]:
 def _release(version: str | None) -> tuple[int, ...] | None:
     import re
 
-    found = re.match(r"(\d+)\.(\d+)", version or "")
+    found = re.match(r"(\d{1,6})\.(\d{1,6})", version or "")
     return (int(found[1]), int(found[2])) if found else None

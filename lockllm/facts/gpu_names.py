@@ -86,7 +86,7 @@ _ALIASES = {
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
 _MIG = re.compile(r"[ _-]+MIG[ _-]+(\d+g\.\d+gb(?:\+[\w.]+)?)\s*\Z", re.IGNORECASE)
 _SHARED = re.compile(r"[ _-]SHARED\s*\Z")
-_COUNTED = re.compile(r"(\d+)\s*x\s+(.+)\Z", re.IGNORECASE)
+_COUNTED = re.compile(r"(\d{1,9})\s*x\s+(.+)\Z", re.IGNORECASE)
 
 
 @lru_cache(maxsize=512)

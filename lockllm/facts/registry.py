@@ -9,7 +9,7 @@ from typing import Any
 from lockllm.facts import chat_template, checkpoint, engine, host, keys, sampling, serve
 from lockllm.facts.fact import Fact, Family, Group, Kind, Path
 from lockllm.facts.observation import ABSENT, By, Raw, Reading
-from lockllm.facts.types import ANY, same_any
+from lockllm.facts.types import ANY, holdable, same_any
 
 GROUPS: tuple[Group, ...] = (
     checkpoint.CHECKPOINT, checkpoint.TOKENIZER, chat_template.CHAT_TEMPLATE, checkpoint.QUANTIZATION, checkpoint.ADAPTERS,
@@ -82,7 +82,7 @@ def read(row: Fact[Any], raw: object) -> Any:
     try:
         return row.type.parse(raw)
     except (ValueError, TypeError, RecursionError):
-        return Raw(raw)
+        return Raw(holdable(raw))
 
 
 def dump(row: Fact[Any], value: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,8 @@ from lockllm.facts.gpu_names import canonical as canonical_gpu
 
 _HEX64 = re.compile(r"[0-9a-f]{64}\Z")
 _HEX40 = re.compile(r"[0-9a-f]{40}\Z")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)\Z")
+_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)\Z")
+_WHOLE = re.compile(r"-?[0-9]{1,18}\Z")
 _UNITS = {
     "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -26,6 +26,10 @@ _DTYPES = {
 }  # fmt: skip
 _KV_DTYPES = {**_DTYPES, "fp8": "fp8", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2", "f16": "float16"}
 _LONGEST = 1_000_000
+_DEEP = 32
+"""How deep a value of a fact may nest: deeper than any option's JSON, shallower than any writer's recursion."""
+_LONGEST_VERSION = 200
+_BITS = 4096  # Python writes no whole number of more than 4,300 digits
 
 
 def _text(raw: object) -> str:
@@ -61,8 +65,15 @@ def _number(raw: object) -> float | int:
     return int(raw) if isinstance(raw, float) and raw.is_integer() and abs(raw) < 2**53 else raw
 
 
+def whole(text: str) -> int | None:
+    """The whole number that a foreign text spells in at most 18 ASCII digits, else None: `int` takes no 5,000 of them, and no `²`."""
+    return int(text) if _WHOLE.match(text) else None
+
+
 def single(value: float) -> float:
     """The nearest float32: servers that hold their values in single precision echo 0.2 as 0.20000000298023224."""
+    import struct
+
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except (OverflowError, struct.error):  # a whole number too large for any float
@@ -151,6 +162,8 @@ def normal_version(text: str) -> str:
     The release is compared by its numbers, so the many values that differ only in trailing zeros are one.
     """
     plain = text.strip().removeprefix("v")
+    if len(plain) > _LONGEST_VERSION:
+        return plain
     if re.fullmatch(r"\d+(\.\d+)*", plain):
         numbers = plain.split(".")
         while len(numbers) > 1 and int(numbers[-1]) == 0:
@@ -225,14 +238,33 @@ def _same_file(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return bool(held) and all(one[name] == other[name] for name in held)
 
 
-def _any(raw: object) -> Any:
-    if isinstance(raw, (str, bool, int)) or (isinstance(raw, float) and math.isfinite(raw)):
+def _any(raw: object, depth: int = 0) -> Any:
+    if isinstance(raw, (str, bool)) or (isinstance(raw, int) and raw.bit_length() <= _BITS):
         return raw
-    if isinstance(raw, (list, tuple)):
-        return tuple(_any(each) for each in raw)
-    if isinstance(raw, dict):
-        return {str(key): _any(value) for key, value in raw.items()}
+    if isinstance(raw, float) and math.isfinite(raw):
+        return raw
+    if isinstance(raw, (list, tuple)) and depth < _DEEP:
+        return tuple(_any(each, depth + 1) for each in raw)
+    if isinstance(raw, dict) and depth < _DEEP:
+        return {str(key): _any(value, depth + 1) for key, value in raw.items()}
     raise ValueError("a text, number, list or table")
+
+
+def holdable(raw: object, depth: int = 0) -> Any:
+    """What no type could parse, as every document can hold it: no number that JSON lacks, no nesting without end, no Python set."""
+    if raw is None or isinstance(raw, (str, bool)):
+        return raw
+    if isinstance(raw, int):
+        return raw if raw.bit_length() <= _BITS else f"a whole number of {raw.bit_length()} bits"
+    if isinstance(raw, float):
+        return raw if math.isfinite(raw) else f"{raw}"
+    if not isinstance(raw, (list, tuple, dict)):
+        return repr(raw)[:_LONGEST]
+    if depth >= _DEEP:
+        return "nested too deep"
+    if isinstance(raw, dict):
+        return {str(key): holdable(value, depth + 1) for key, value in raw.items()}
+    return [holdable(each, depth + 1) for each in raw]
 
 
 def same_any(one: Any, other: Any) -> bool:
@@ -243,6 +275,8 @@ def same_any(one: Any, other: Any) -> bool:
         return _same_number(one, other)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same_any, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_any(value, other[key]) for key, value in one.items())
     return bool(one == other)
 
 

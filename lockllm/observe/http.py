@@ -202,10 +202,10 @@ def _exchange(
         if size > _MOST_BODY:
             raise _TooMuchError
     length = response.getheader("Content-Length")
-    if length and length.isdigit() and size < int(length):
+    if length and length.isascii() and length.isdigit() and size < (said := int(length[-18:])):
         import http.client as client
 
-        raise client.IncompleteRead(b"", int(length) - size)
+        raise client.IncompleteRead(b"", said - size)
     text = b"".join(parts)[:_MOST_BODY].decode("utf-8", "replace")
     return Answer(probe=probe, status=response.status, headers=taken, text=text, json=_json(text, taken))
 

@@ -18,6 +18,7 @@ from lockllm.errors import LockllmError
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import find, seen
+from lockllm.facts.types import whole
 from lockllm.observe import serving as places
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
@@ -104,7 +105,7 @@ def _one(
             pairs=request.pairs,
             revision=revision,
             progress=request.progress,
-            transformers_major=int(number) if number.isdigit() else 5,
+            transformers_major=5 if (release := whole(number)) is None else release,
         )
     except LockllmError as error:
         return error

@@ -77,7 +77,7 @@ def _partition(folder: Path) -> str | None:
 def _ailments(folder: Path) -> tuple[str, ...]:
     """Uncorrected errors of a card's memory."""
     text = _text(folder / "ras" / "umc_err_count")
-    found = re.search(r"^ue:\s*(\d+)", text, re.MULTILINE)
+    found = re.search(r"^ue:\s*(\d{1,18})", text, re.MULTILINE)
     return (f"{found[1]} uncorrected memory errors since the driver was loaded",) if found and int(found[1]) else ()
 
 

@@ -66,7 +66,7 @@ def toolkit(env: Mapping[str, str], root: Path) -> tuple[str | None, str]:
         for name, pattern in (
             ("version.json", r'"cuda"\s*:\s*\{[^}]*"version"\s*:\s*"(\d+\.\d+)'),
             ("version.txt", r"CUDA Version (\d+\.\d+)"),
-            ("include/cuda.h", r"#define\s+CUDA_VERSION\s+(\d+)"),
+            ("include/cuda.h", r"#define\s+CUDA_VERSION\s+(\d{1,9})"),
         ):
             text = _text(proc.inside(root, f"{place}/{name}"))
             if found := re.search(pattern, text):

@@ -17,6 +17,7 @@ from lockllm.engines._launch import unwrap
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Unobserved
+from lockllm.facts.types import whole
 from lockllm.observe import http, interpreter, packages, plan, proc, python, servers, workers
 from lockllm.observe.plan import Plan
 from lockllm.observe.python import Environment
@@ -266,10 +267,14 @@ def _address(found: Found) -> http.Server | None:
 def _port(found: Found) -> int | None:
     words = found.form.args if found.form else ()
     for at, word in enumerate(words):
-        if word in ("--port", "--server-port", "-p") and at + 1 < len(words) and words[at + 1].isdigit():
-            return int(words[at + 1])
-        if word.startswith(("--port=", "--server-port=")) and word.partition("=")[2].isdigit():
-            return int(word.partition("=")[2])
+        if word in ("--port", "--server-port", "-p") and at + 1 < len(words):
+            text = words[at + 1]
+        elif word.startswith(("--port=", "--server-port=")):
+            text = word.partition("=")[2]
+        else:
+            continue
+        if (port := whole(text)) is not None and 0 < port < 65_536:
+            return port
     return None
 
 

@@ -167,5 +167,5 @@ def _within(short: str, long: str) -> bool:
 
 
 def _number(text: str) -> int:
-    found = re.match(r"\d+", text)
+    found = re.match(r"\d{1,18}", text)
     return int(found[0]) if found else 0

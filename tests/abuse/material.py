@@ -13,7 +13,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from lockllm import engines
+from lockllm.checkpoint import Look
+from lockllm.documents import observation as observations
 from lockllm.engines import Answer, Engine
+from lockllm.facts.observation import Check, Observation, Reading, Unobserved
 
 DATA = Path(__file__).parent.parent / "engines"
 FOLDERS = {name: module for name, module in engines.MODULES.items() if (DATA / module / "data").exists()}
@@ -132,6 +135,20 @@ def bounded(examples: int) -> settings:
         derandomize=TIMES == 1,
         suppress_health_check=list(HealthCheck),
     )
+
+
+def told(found: Any) -> None:
+    """What an engine or a checkpoint gives is readings, gaps and findings, and an observation can hold it."""
+    if isinstance(found, Look):
+        found = (*found.readings, *found.unobserved, *found.checks)
+    held = list(found)
+    assert all(isinstance(each, (Reading, Unobserved, Check)) for each in held)
+    observation = Observation(
+        readings=tuple(each for each in held if isinstance(each, Reading)),
+        unobserved=tuple(each for each in held if isinstance(each, Unobserved)),
+        checks=tuple(each for each in held if isinstance(each, Check)),
+    )
+    observations.read(observations.write(observation).encode())
 
 
 def engine(name: str) -> Engine:

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockllm.documents import observation as observations
 from lockllm.engines import Context, Given
 from lockllm.facts import registry
-from lockllm.facts.observation import Check, Observation, Raw, Reading, Unobserved
+from lockllm.facts.observation import Raw
 from lockllm.observe import proc
 from lockllm.observe.plan import Plan, plan
 from lockllm.prompt import live
@@ -28,6 +27,7 @@ from tests.abuse.material import (
     spoiled,
     spoiled_line,
     texts,
+    told,
     values,
 )
 
@@ -40,18 +40,6 @@ HOST: dict[tuple[str, ...], Any] = {
 CHECKPOINT_KEYS = (
     "architecture", "dtype", "max_position_embeddings", "rope_type", "stop_token_ids", "format", "sliding_window", "repo",
 )  # fmt: skip
-
-
-def told(found: Any) -> None:
-    """What an engine gives is readings, gaps or findings, and an observation can hold it."""
-    held = list(found)
-    assert all(isinstance(each, (Reading, Unobserved, Check)) for each in held)
-    observation = Observation(
-        readings=tuple(each for each in held if isinstance(each, Reading)),
-        unobserved=tuple(each for each in held if isinstance(each, Unobserved)),
-        checks=tuple(each for each in held if isinstance(each, Check)),
-    )
-    observations.read(observations.write(observation).encode())
 
 
 def context(random: Random, odd: Any) -> Context:
@@ -159,9 +147,9 @@ def test_any_answer_to_the_fixed_conversations_is_read_or_left_out(seed: int, od
 @bounded(80)
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_any_process_is_read(tmp_path_factory: pytest.TempPathFactory, cmdline: bytes, environ: bytes) -> None:
-    root = tmp_path_factory.mktemp("proc")
+    root = tmp_path_factory.getbasetemp() / "proc"
     folder = root / "7"
-    folder.mkdir()
+    folder.mkdir(parents=True, exist_ok=True)
     for file, raw in {
         "cmdline": cmdline,
         "environ": environ,
@@ -170,7 +158,7 @@ def test_any_process_is_read(tmp_path_factory: pytest.TempPathFactory, cmdline: 
         "maps": environ,
     }.items():
         (folder / file).write_bytes(raw)
-    (root / "net").mkdir()
+    (root / "net").mkdir(exist_ok=True)
     for file in ("tcp", "tcp6"):
         (root / "net" / file).write_bytes(cmdline)
         (folder / file).write_bytes(cmdline)

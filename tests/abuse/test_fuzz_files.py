@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import struct
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,8 +16,10 @@ from hypothesis import strategies as st
 
 from lockllm.checkpoint import gguf, look, safetensors
 from lockllm.checkpoint.bounded import Malformed
-from tests.abuse.material import bounded, seeds, spoiled, texts, values
+from tests.abuse.material import ODD, bounded, seeds, spoiled, texts, told, values
 from tests.conftest import TINY
+
+TESTS = Path(__file__).parent.parent
 
 HEADER = {
     "__metadata__": {"format": "pt"},
@@ -69,6 +73,35 @@ def test_any_safetensors_header_is_read_or_refused(
     with contextlib.suppress(Malformed):
         found = safetensors.read(str(path))
         safetensors.dtypes([found])
+
+
+CONFIGS = sorted(
+    folder for folder in (TESTS / "checkpoint" / "data" / "configs").iterdir() if (folder / "config.json").exists()
+)
+SERVERS = (None, "vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm")
+
+
+@bounded(100)
+@given(seed=seeds, odd=values, engine=st.sampled_from(SERVERS))
+def test_any_configuration_gives_facts_findings_or_gaps(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, odd: Any, engine: str | None
+) -> None:
+    random = Random(seed)
+    folder = tmp_path_factory.getbasetemp() / "configured"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(random.choice(CONFIGS), folder)
+    documents = sorted(path for path in folder.glob("*.json") if path.name != "expected.json")
+    for path in random.sample(documents, random.randrange(1, len(documents) + 1)):
+        try:
+            held = json.loads(path.read_text())
+        except ValueError:
+            continue
+        for _ in range(random.randrange(1, 4)):
+            held = spoiled(held, random, odd if random.random() < 0.7 else random.choice(ODD))
+        path.write_text(json.dumps(held))
+    found = look(str(folder), engine=engine, cache="off")
+    assert all(check.detail for check in found.checks)
+    told(found)
 
 
 PIECES = (

@@ -17,6 +17,7 @@ import pytest
 
 from lockllm.checkpoint import gguf, look, safetensors
 from lockllm.checkpoint.bounded import Malformed, parse_object
+from tests.abuse.material import told
 
 CONFIGS = Path(__file__).parent / "data" / "configs"
 GGUF = CONFIGS / "gguf-q4-k-m" / "tiny-Q4_K_M.gguf"
@@ -242,6 +243,34 @@ def test_a_pipe_in_place_of_a_file_does_not_stop_anything(tiny: Path) -> None:
     failed = {check.name: check.detail for check in found.checks if check.status.value == "fail"}
     assert failed["check.regular_files"] == "'config.json' is a pipe"
     assert ("checkpoint", "files", "config.json") in {gap.path for gap in found.unobserved}
+
+
+DEEP = "[" * 900 + "1" + "]" * 900
+ODD_CONFIGS = {
+    "a list for RoPE's type": {"config.json": '{"rope_scaling": {"rope_type": [1]}}'},
+    "a table for RoPE's type": {"config.json": '{"rope_scaling": {"type": {"a": 1}}}'},
+    "a list for a shard": {"model.safetensors.index.json": '{"weight_map": {"a": ["model.safetensors"]}}'},
+    "no number": {"config.json": '{"max_position_embeddings": NaN, "rope_theta": Infinity}'},
+    "no number inside": {"generation_config.json": '{"temperature": -Infinity, "x": [NaN, {"a": Infinity}]}'},
+    "deep values": {"generation_config.json": f'{{"temperature": {DEEP}, "x": {DEEP}}}'},
+    "a list for rows": {
+        "config.json": '{"quantization_config": {"quant_method": "torchao", "quant_type": {"default": {"_type": '
+        '"Int8WeightOnlyConfig", "_data": {"granularity": {"_type": [1]}}}}}}'
+    },
+}
+
+
+@pytest.mark.parametrize("name", ODD_CONFIGS)
+def test_an_odd_value_is_a_fact_that_every_document_can_hold(tiny: Path, name: str) -> None:
+    for file, raw in ODD_CONFIGS[name].items():
+        (tiny / file).write_text(raw)
+    told(look(str(tiny), engine="vllm"))
+
+
+def test_a_gguf_number_that_json_lacks_is_told_as_a_text(tmp_path: Path) -> None:
+    body = text("tokenizer.ggml.eos_token_id") + struct.pack("<If", 6, float("inf"))
+    (tmp_path / "a.gguf").write_bytes(front(0, 1, body + bytes(32)))
+    told(look(str(tmp_path / "a.gguf"), engine="llama.cpp"))
 
 
 @pytest.mark.parametrize("mapped", ["true", "7", "[1]", '"text"', "null"])

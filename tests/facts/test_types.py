@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -31,6 +32,8 @@ from lockllm.facts.types import (
     TEXT_SET,
     TEXTS,
     VERSION,
+    same_any,
+    whole,
 )  # fmt: skip
 
 TYPES = (ANY, BOOL, COMMIT, COUNT, COUNTS, DTYPE, FILE, GPU, INT, KV_DTYPE, MEMORY, NUMBER, PACKAGE, SHA256, SWITCH, TEXT, TEXT_SET,
@@ -101,3 +104,40 @@ def test_any_value_is_read_or_refused_and_compared_without_trouble(kind: Any, ra
         for each in values
     )
     assert registry.same(row, values[0], values[1]) is registry.same(row, values[1], values[0])
+
+
+def deep(levels: int) -> Any:
+    made: Any = 1
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
+ODD_DATA = {
+    "infinity": math.inf, "no number": [math.nan], "a set": {1, 2}, "bytes": b"x", "deep": deep(900), "deep tables": {"a": deep(500)},
+    "many digits": 10**9000, "none inside": [None], "many digits as a size": "9" * 400 + " GiB", "many digits as a version": "9" * 5000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD_DATA)
+@pytest.mark.parametrize("type_", TYPES, ids=lambda each: each.name)
+def test_whatever_a_source_gives_is_held_by_every_document(type_: Any, name: str) -> None:
+    for row in [row for row in registry.ROWS if row.type is type_][:1] or [registry.fact("serve.args.x")]:
+        value = registry.read(row, ODD_DATA[name])
+        assert json.loads(json.dumps(registry.dump(row, value), indent=1, allow_nan=False)) is not None
+        assert registry.same(row, value, value)
+
+
+def test_true_is_not_1_at_any_depth() -> None:
+    assert not same_any({"a": [True]}, {"a": [1]})
+    assert not same_any([{"a": True}], [{"a": 1}])
+    assert same_any([{"a": 1.0}], ({"a": 1},))
+
+
+@pytest.mark.parametrize("text", ["²", "½", "", "-", "1_0", " 1", "1\n", "9" * 19, "9" * 5000, "٣"])
+def test_what_only_looks_like_a_number_is_none(text: str) -> None:
+    assert whole(text) is None
+
+
+def test_a_whole_number_is_read_from_text() -> None:
+    assert (whole("-12"), whole("007"), whole("9" * 18)) == (-12, 7, 10**18 - 1)

@@ -13,6 +13,7 @@ from lockllm.engines._variables import is_common
 from lockllm.engines.lmdeploy import options
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import CheckStatus
+from lockllm.facts.types import whole
 
 NAME = "lmdeploy"
 
@@ -88,7 +89,8 @@ def _template(told: Collect, text: str, source: str) -> None:
 
 
 def _cache(told: Collect, value: Any, source: str) -> None:
-    told.kept("quant_policy", int(value) if str(value).isdigit() else value, source)
+    number = whole(str(value))
+    told.kept("quant_policy", value if number is None else number, source)
     dtype = options.KV_CACHE.get(str(value).lower())
     if dtype is not None:
         told.set("serve.kv_cache_dtype", dtype, source)

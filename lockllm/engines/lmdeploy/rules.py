@@ -10,6 +10,7 @@ from lockllm.engines._releases import at_least, below, beyond
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen
+from lockllm.facts.types import whole
 
 OLDEST = "0.9.0"
 NEWEST = "0.18.0"
@@ -96,8 +97,8 @@ def _bfloat16(held: dict[Path, Any], version: str, context: Context) -> Told:
     if not capability:
         yield Unobserved(("serve", "dtype"), "bfloat16 where the GPU has it, and the GPU is not known", "give --dtype")
         return
-    major = capability.partition(".")[0]
-    value = "bfloat16" if major.isdigit() and int(major) >= 8 else "float16"
+    major = whole(capability.partition(".")[0])
+    value = "bfloat16" if major is not None and major >= 8 else "float16"
     held[("serve", "dtype")] = value
     yield seen("serve.dtype", value, f"LMDeploy {version}: auto of a bfloat16 checkpoint on {capability}", By.RULE)
 

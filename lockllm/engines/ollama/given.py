@@ -15,6 +15,7 @@ from lockllm.engines._variables import is_common
 from lockllm.engines.ollama import modelfile, options
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import By, CheckStatus
+from lockllm.facts.types import whole
 
 NAME = "ollama"
 _WORKERS = ("runner", "llama-server")
@@ -75,9 +76,9 @@ def _variable(told: Collect, name: str, value: str) -> None:
     elif name == "OLLAMA_KV_CACHE_TYPE":
         if value:
             told.set(key, value.lower(), source)
-    elif value.isdigit():
-        if int(value):
-            told.set(key, int(value), source)
+    elif (number := whole(value)) is not None:
+        if number:
+            told.set(key, number, source)
     elif unresolved(value):
         told.set(key, value, source)
 

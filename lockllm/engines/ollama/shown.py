@@ -13,6 +13,7 @@ from lockllm.engines._log import clean
 from lockllm.engines.ollama.given import given
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
+from lockllm.facts.types import whole
 
 PROBES = (
     Probe(path="/api/version"),
@@ -146,11 +147,11 @@ def _request(text: str, source: str) -> Iterable[Reading]:
     if not text.startswith("Operation:commit"):
         return
     pairs = dict(re.findall(r"(\w+):([\w.-]*)", text))
-    slots, size = pairs.get("Parallel", ""), pairs.get("KvSize", "")
-    if slots.isdigit():
-        yield seen("serve.max_num_seqs", int(slots), source, By.LOG)
-    if size.isdigit() and slots.isdigit() and int(slots):
-        yield seen("serve.max_model_len", int(size) // int(slots), source, By.LOG)
+    slots, size = whole(pairs.get("Parallel", "")), whole(pairs.get("KvSize", ""))
+    if slots is not None:
+        yield seen("serve.max_num_seqs", slots, source, By.LOG)
+    if size is not None and slots:
+        yield seen("serve.max_model_len", size // slots, source, By.LOG)
     if pairs.get("FlashAttention", "").lower() in ("true", "enabled", "1"):
         yield seen("serve.flash_attn", "enabled", source, By.LOG)
     if pairs.get("KvCacheType"):

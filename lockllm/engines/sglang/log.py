@@ -10,6 +10,7 @@ from lockllm.engines._log import clean, fields, value
 from lockllm.engines.sglang.options import BUILTIN_TEMPLATES, SAMPLING_SOURCES
 from lockllm.facts.observation import By, Reading
 from lockllm.facts.registry import seen
+from lockllm.facts.types import whole
 
 _STAMP = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,\d]*(?P<rank>[^\]]*)\] (?P<text>.*)\Z")
 _EARLY = re.compile(r"(?:WARNING|INFO|ERROR):sglang[\w.]*:(?P<text>.*)\Z")
@@ -189,4 +190,5 @@ def _sampling(text: str) -> Iterable[tuple[str, Any]]:
 
 
 def _number(text: str) -> Any:
-    return int(text) if text.removeprefix("-").isdigit() else text
+    number = whole(text)
+    return text if number is None else number

@@ -16,7 +16,7 @@ from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
 from lockllm.facts.observation import ABSENT, By, Raw, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.facts.types import memory_bytes
+from lockllm.facts.types import memory_bytes, whole
 
 OLDEST = "0.3.4"
 DETERMINISTIC_SINCE = "0.5.3"
@@ -231,8 +231,7 @@ def _attention(known: _Known) -> Any:
 
 def _backend(known: _Known) -> tuple[str | None, str]:
     capability = str(known.get("host.compute_capability") or "")
-    digits = capability.partition(".")[0]
-    major = int(digits) if digits.isdigit() else 0
+    major = whole(capability.partition(".")[0]) or 0
     if known.get("serve.batch_invariant") is True:
         if not major:
             return None, "deterministic mode picks it by GPU, which is not known"

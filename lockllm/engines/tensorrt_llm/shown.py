@@ -10,6 +10,7 @@ from lockllm.engines import Answer, Context, Probe
 from lockllm.engines._log import clean
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
+from lockllm.facts.types import whole
 
 PROBES = (Probe(path="/version"), Probe(path="/server_info"), Probe(path="/v1/models"))
 _HIDDEN = "TensorRT-LLM's endpoints show neither flags nor dtype, parallelism or quantization"
@@ -52,7 +53,8 @@ def from_log(lines: Sequence[str]) -> Iterable[Reading]:
             match = pattern.search(line)
             if match:
                 text = match.group("v")
-                found[key] = seen(key, int(text) if text.isdigit() else text, f"log line {number}", By.LOG)
+                size = whole(text)
+                found[key] = seen(key, text if size is None else size, f"log line {number}", By.LOG)
     return list(found.values())
 
 

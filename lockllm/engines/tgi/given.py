@@ -13,6 +13,7 @@ from lockllm.engines._variables import is_common
 from lockllm.engines.tgi import options
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import By, CheckStatus
+from lockllm.facts.types import whole
 
 NAME = "tgi"
 _RESOLVED = {"ATTENTION": "serve.attention_backend"}
@@ -114,7 +115,9 @@ def _option(told: Collect, option: Option, value: Any, source: str) -> None:
 
 
 def _graphs(told: Collect, text: str, source: str) -> None:
-    sizes: list[Any] = [int(part) if part.strip().isdigit() else part.strip() for part in text.split(",")]
+    sizes: list[Any] = [
+        number if (number := whole(part.strip())) is not None else part.strip() for part in text.split(",")
+    ]
     told.kept("cuda_graphs", sizes[0] if len(sizes) == 1 else sizes, source)
     if all(isinstance(size, int) for size in sizes):
         told.set("serve.enforce_eager", sizes == [0], source)
@@ -141,7 +144,7 @@ def _variables(told: Collect, env: Mapping[str, str], worker: bool) -> None:
             value = truth(env[name])
             if value is not None:
                 told.set(_SWITCHES[name], value, source)
-        elif worker and name == "WORLD_SIZE" and env[name].isdigit():
-            told.set("serve.tensor_parallel_size", int(env[name]), source)
+        elif worker and name == "WORLD_SIZE" and (world := whole(env[name])) is not None:
+            told.set("serve.tensor_parallel_size", world, source)
         elif worker and name == "RANK":
             told.per_node["rank"] = env[name]

@@ -12,6 +12,7 @@ from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Raw, Reading, Unobserved
 from lockllm.facts.registry import seen
+from lockllm.facts.types import whole
 
 OLDEST = "2.3.0"
 NEWEST = "3.3.7"
@@ -101,7 +102,7 @@ def _numerics(held: dict[Path, Any], get: Any) -> Told:
 
 def _caches(given: Given | None, held: Mapping[Path, Any], get: Any) -> Told:
     capability = str(get("host.compute_capability") or "").partition(".")[0]
-    old = capability.isdigit() and int(capability) < 8
+    old = (whole(capability) or 8) < 8
     if parse("serve.attention_backend") not in held:
         if old:
             yield seen("serve.attention_backend", "paged", "TGI: compute capability below 8.0", By.RULE)

@@ -11,6 +11,7 @@ from lockllm.engines import Answer, Context, Probe
 from lockllm.engines._log import clean
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
+from lockllm.facts.types import whole
 
 PROBES = (Probe(path="/info"), Probe(path="/v1/models"))
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
@@ -140,7 +141,8 @@ def _rust(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
     if re.fullmatch(r"-?\d+", text):
-        return int(text)
+        number = whole(text)
+        return text if number is None else number
     if text.startswith('"'):
         return text.strip('"')
     if re.fullmatch(r"[A-Z]\w*", text):
@@ -151,7 +153,8 @@ def _rust(text: str) -> Any:
 def _value(key: str, text: str) -> Any:
     if key == "serve.enable_prefix_caching":
         return text.lower() in ("true", "1")
-    return int(text) if text.isdigit() else text
+    number = whole(text)
+    return text if number is None else number
 
 
 def _info(answers: Sequence[Answer]) -> dict[str, Any] | None:

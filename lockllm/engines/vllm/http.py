@@ -32,7 +32,7 @@ PROBES = (VERSION, MODELS, METRICS, SERVER_INFO, TOKENIZE, TOKENIZER_INFO, RENDE
 _DEV = "start the server with VLLM_SERVER_DEV_MODE=1, or name its log with --log"
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _FINGERPRINT = re.compile(
-    r"vllm-(?P<v>[^-]+)(?:-tp(?P<tp>\d+))?(?:-pp(?P<pp>\d+))?(?:-dp(?P<dp>\d+))?(?:-ep)?-[0-9a-f]{8}\Z"
+    r"vllm-(?P<v>[^-]+)(?:-tp(?P<tp>\d{1,9}))?(?:-pp(?P<pp>\d{1,9}))?(?:-dp(?P<dp>\d{1,9}))?(?:-ep)?-[0-9a-f]{8}\Z"
 )
 _MOST_LINES = 50_000
 HIDDEN = {

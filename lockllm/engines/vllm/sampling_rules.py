@@ -16,6 +16,7 @@ from lockllm.engines.vllm.case import Case
 from lockllm.engines.vllm.spread import SAMPLING_KEYS
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
+from lockllm.facts.types import whole
 
 _NEUTRAL = {
     "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0,
@@ -93,8 +94,8 @@ def transformers_major(version: str, packages: Mapping[str, str], env: Mapping[s
     if env.get("VLLM_USE_RUST_FRONTEND", "0") not in ("", "0") and at_least(version, "0.22.1"):
         return 5
     installed = packages.get("transformers", "")
-    if installed[:1].isdigit():
-        return int(installed.partition(".")[0])
+    if (major := whole(installed.partition(".")[0])) is not None:
+        return major
     if at_least(version, "0.24.0"):
         return 5
     return None if at_least(version, "0.19.1") else 4
