@@ -13,6 +13,7 @@ from lockllm.facts.env import is_secret
 _LONGEST = 1_000_000
 _DEEPEST = 30
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])\Z")
+_SI = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)\Z")
 _HUMAN_INSIDE = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b")
 _TEXT_INSIDE = re.compile(r'("(?:[^"\\]|\\.)*")')
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -34,7 +35,9 @@ class Kind(enum.Enum):
     NUMBER = "number"
     HUMAN = "human"  # an int that may be written 32k (1000) or 32K (1024)
     HUMAN_AUTO = "human-auto"  # the same, or -1 or `auto`
+    SI = "si"  # an int that may be written 32k, 1M (1000, 1000000), 32Ki or 1Mi (1024, 1048576)
     JSON = "json"
+    STRICT_JSON = "strict-json"  # JSON as it stands: no Python literals, no human numbers
     LOOSE = "loose"  # JSON, else a human number, else the text
     JSON_OR_TEXT = "json-or-text"  # JSON where it is an object, else the text
 
@@ -51,8 +54,12 @@ def convert(kind: Kind, text: str) -> Any:
         return human(text)
     if kind is Kind.HUMAN_AUTO:
         return -1 if text.strip().lower() in ("-1", "auto") else human(text)
+    if kind is Kind.SI:
+        return si(text)
     if kind is Kind.JSON:
         return from_json(text)
+    if kind is Kind.STRICT_JSON:
+        return _strict(text)
     if kind is Kind.JSON_OR_TEXT:
         return from_json(text) if text.strip().startswith("{") else text
     return _loose(text)
@@ -69,6 +76,19 @@ def human(text: str) -> int:
     return _int(number, f"a whole number before {suffix}") * _BINARY[suffix]
 
 
+def si(text: str) -> int:
+    """`32k` is 32000, `32Ki` is 32768, `1M` is a million. ValueError for text that is neither."""
+    found = _SI.match(text.strip()) if len(text) < 40 else None
+    if found is None:
+        return _int(text, "a whole number, 32k or 32Ki")
+    from decimal import Decimal
+
+    number, suffix = found.groups()
+    if suffix.endswith("i"):
+        return _int(number, f"a whole number before {suffix}") * _BINARY[suffix[0].upper()]
+    return int(Decimal(number) * _DECIMAL[suffix.lower()])
+
+
 def from_json(text: str) -> Any:
     """JSON, with human numbers, or a Python literal as older releases read it. ValueError for anything else."""
     if len(text) > _LONGEST:
@@ -83,6 +103,15 @@ def from_json(text: str) -> Any:
         except ValueError:
             continue
     return _literal(text.strip())
+
+
+def _strict(text: str) -> Any:
+    if len(text) > _LONGEST:
+        raise ValueError("JSON of a bearable size")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as why:
+        raise ValueError("JSON") from why
 
 
 def _literal(text: str) -> Any:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Form, Given, Model
-from lockllm.engines._argparse import Parsed, Take, Word, parse
+from lockllm.engines._argparse import Word
 from lockllm.engines._collect import Collect, is_path, pairs, source_of
-from lockllm.engines._releases import beyond
+from lockllm.engines._releases import below, beyond
 from lockllm.engines._values import leaves, secret_name
-from lockllm.engines._yaml import YamlError, read
-from lockllm.engines.sglang import options
+from lockllm.engines.sglang import config_file, options
+from lockllm.engines.sglang.reading import read, without_effect
 from lockllm.engines.sglang.variables import variables
 from lockllm.facts.observation import CheckStatus
 
@@ -21,32 +21,28 @@ NAME = "sglang"
 
 def wants_files(form: Form) -> Iterable[str]:
     """The YAML file of `--config FILE` (0.5.3 and newer)."""
-    name = _config(form.args)
-    return (name,) if name else ()
+    path = config_file.named(form.args).path
+    return (path,) if path else ()
 
 
 def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
     """What the command says. Without a version it is read as the newest release that takes all of it."""
     told = Collect(NAME, live)
     words = _positional(form)
-    config = _config(words)
-    spans = {0: "argument"}
-    if config and config in files:
-        added = _from_yaml(config, files[config], version, told)
-        spans = {0: config, len(added): "argument"}
-        words = (*added, *words)
-    elif any(word.startswith("--config=") for word in words):
-        told.finding(
-            "check.settings_take_effect", CheckStatus.FAIL,
-            "--config=FILE is accepted and ignored: the file is read where --config and its name are two arguments",
-            "argument --config", "write --config FILE",
-        )  # fmt: skip
-    parsed, used = _read(words, version)
+    words, spans = _with_file(words, files, version, told)
+    parsed, used = read(words, version)
     told.refuse(
         parsed.problems, not beyond(version, options.NEWEST), f"sglang {used}" if version else "every release read"
     )
+    for flag in without_effect(parsed, used):
+        told.finding(
+            "check.settings_take_effect", CheckStatus.FAIL, f"{flag} is accepted, and sglang {used} does nothing with it",
+            f"argument {flag}", "remove it",
+        )  # fmt: skip
+    idle = {name for name, standing in options.standing(used).items() if standing == "idle"}
     for word in parsed.words:
-        _word(told, word, source_of(word) if len(spans) == 1 else _where(word, words, spans))
+        if word.name not in idle:
+            _word(told, word, source_of(word) if len(spans) == 1 else _where(word, words, spans))
     for extra in parsed.positionals:
         status = CheckStatus.UNKNOWN if "$" in extra or "{" in extra else CheckStatus.FAIL
         told.finding("check.flags_accepted", status, f"{_shown(extra)} belongs to no option", "", "remove it")
@@ -76,62 +72,24 @@ def _positional(form: Form) -> tuple[str, ...]:
     return words
 
 
-def _config(words: Sequence[str]) -> str | None:
-    for at, word in enumerate(words[:-1]):
-        if word == "--config":
-            return words[at + 1]
-    return None
-
-
-def _read(words: Sequence[str], version: str | None) -> tuple[Parsed, str]:
-    """The line as its release reads it; without one, as the newest release that refuses least."""
-    if version:
-        return parse(words, options.of(version)), version
-    found: tuple[int, Parsed, str] | None = None
-    for candidate in reversed(options.VERSIONS):
-        parsed = parse(words, options.of(candidate))
-        if found is None or len(parsed.problems) < found[0]:
-            found = len(parsed.problems), parsed, candidate
-        if not parsed.problems:
-            break
-    assert found is not None
-    return found[1], found[2]
-
-
-def _from_yaml(name: str, text: str, version: str | None, told: Collect) -> tuple[str, ...]:
-    """The file as arguments: placed before the command line, which therefore wins."""
-    try:
-        value = read(text)
-    except YamlError as why:
-        told.warnings.append(f"{name} cannot be read as YAML ({why}): what it sets is unknown")
-        return ()
-    if not isinstance(value, dict):
-        told.warnings.append(f"{name} holds no mapping: what it sets is unknown")
-        return ()
-    table = options.of(version or options.NEWEST)
-    words: list[str] = []
-    for key, inner in value.items():
-        flag = "--" + str(key).replace("_", "-")
-        option, _ = table.flags.get(flag, (None, True))
-        if inner is None or key == "config":
-            continue
-        if isinstance(inner, bool):
-            if inner:
-                words.append(flag)
-            elif option is None or option.take is not Take.SWITCH:
-                words += [flag, "false"]
-            else:
-                told.finding(
-                    "check.settings_take_effect", CheckStatus.FAIL,
-                    f"{key}: false is dropped: the option can only be switched on", name, f"remove {key} from {name}",
-                )  # fmt: skip
-        elif isinstance(inner, list):
-            words += [flag, *(json.dumps(each) if isinstance(each, dict) else str(each) for each in inner)]
-        elif isinstance(inner, dict):
-            words += [flag, json.dumps(inner)]
-        else:
-            words += [flag, str(inner)]
-    return tuple(words)
+def _with_file(
+    words: tuple[str, ...], files: Mapping[str, str], version: str | None, told: Collect
+) -> tuple[tuple[str, ...], Mapping[int, str]]:
+    """The line with the file of `--config` before it, and which words come from where."""
+    named = config_file.named(words)
+    if named.problem:
+        told.finding(
+            "check.settings_take_effect",
+            CheckStatus.FAIL,
+            named.problem,
+            "argument --config",
+            "write --config FILE.yaml",
+        )
+    if named.path is None or named.path not in files or below(version, config_file.SINCE):
+        return words, {0: "argument"}
+    told.operational.append("config")
+    added = config_file.arguments(named.path, files[named.path], version, told)
+    return (*added, *config_file.without_config(words)), {0: named.path, len(added): "argument"}
 
 
 def _where(word: Word, words: Sequence[str], spans: Mapping[int, str]) -> str:

@@ -1,6 +1,6 @@
 """SGLang's option table of each release, and what each option means.
 
-Read from `srt/server_args.py` (0.3.4 to 0.5.18) and `srt/arg_groups/fields/*.py` (0.5.20 to 0.5.23).
+Read from the parsers that `srt/server_args.py` (0.3.4 to 0.5.18) and `srt/arg_groups/fields/*.py` (0.5.20 to 0.5.23) build.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 from lockllm.engines._argparse import Option, Table, Take, table
-from lockllm.engines._releases import spans
+from lockllm.engines._releases import order, spans
 from lockllm.engines._values import Kind
+from lockllm.engines.sglang import choice_rows
 from lockllm.engines.sglang.option_rows import READ, ROWS
 
 VERSIONS = tuple(READ.split())
@@ -19,6 +21,9 @@ NEWEST = VERSIONS[-1]
 
 _TAKES = {
     "switch": (Take.SWITCH, Kind.TEXT),
+    "retired": (Take.SWITCH, Kind.TEXT),  # replaced by another option; still in force
+    "idle": (Take.SWITCH, Kind.TEXT),  # accepted with a warning, and nothing comes of it
+    "gone": (Take.SWITCH, Kind.TEXT),  # known, and refused
     "either": (Take.BOTH, Kind.TEXT),
     "text": (Take.ONE, Kind.TEXT),
     "texts": (Take.MANY, Kind.TEXT),
@@ -26,14 +31,17 @@ _TAKES = {
     "text?": (Take.MAYBE, Kind.TEXT),
     "int": (Take.ONE, Kind.INT),
     "ints": (Take.MANY, Kind.INT),
-    "amount": (Take.ONE, Kind.HUMAN),
+    "amount": (Take.ONE, Kind.SI),
     "float": (Take.ONE, Kind.NUMBER),
     "floats": (Take.MANY, Kind.NUMBER),
     "float?": (Take.MAYBE, Kind.NUMBER),
-    "json": (Take.ONE, Kind.JSON),
-    "jsonlist": (Take.ONE, Kind.JSON),
+    "json": (Take.ONE, Kind.STRICT_JSON),
+    "jsonlist": (Take.ONE, Kind.STRICT_JSON),
     "bool1": (Take.ONE, Kind.TEXT),
 }
+
+_BARE: dict[str, Any] = {"text?": "", "float?": 0.5}
+"""The value of an option whose argument may be left out, and is."""
 
 ALIASES = {
     "tensor-parallel-size": "tp-size",
@@ -52,8 +60,7 @@ ALIASES = {
     "enable-hicache": "enable-hierarchical-cache",
     "context-bucket": "cuda-graph-prefill-max-context",
     "hierarchical-sparse-attention-extra-config": "hisparse-config",
-    "fp8-gemm-runner-backend": "fp8-gemm-backend",
-    "fp4-gemm-runner-backend": "fp4-gemm-backend",
+    "speculative-dflash-draft-window-size": "speculative-draft-window-size",
 }
 """Another spelling -> the name under which its value is told."""
 
@@ -96,7 +103,7 @@ JSON = frozenset(
     cuda-graph-config radix-eviction-policy-config unified-cache-external-linker-config hisparse-config
     """.split()
 )
-"""Options whose text is JSON, parsed by the server or by argparse."""
+"""Options whose text is JSON; argparse takes any text, and the server parses it."""
 
 BUILTIN_TEMPLATES = frozenset(
     """
@@ -162,11 +169,59 @@ def of(version: str) -> Table:
     return table([_option(name, flags, takes[name]) for name, flags in found.items()])
 
 
+@lru_cache(maxsize=64)
+def standing(version: str) -> dict[str, str]:
+    """The options of a release that are on their way out -> `retired`, `idle` or `gone`."""
+    return {
+        name.replace("-", "_"): kind
+        for kind, first, last, name in _rows()
+        if kind in ("retired", "idle", "gone") and spans(first, last, version, VERSIONS)
+    }
+
+
+@lru_cache(maxsize=64)
+def choices(version: str) -> dict[str, frozenset[str]]:
+    """Option -> the words that it takes in a release; between two that were read, those of either."""
+    found: dict[str, set[str]] = {}
+    for name, words in _lists(version):
+        found.setdefault(ALIASES.get(name, name).replace("-", "_"), set()).update(words)
+    return {name: frozenset(words) for name, words in found.items()}
+
+
+def _lists(version: str) -> Iterator[tuple[str, list[str]]]:
+    names: list[str] = []
+    below = False  # below a line whose releases have this one
+    for line in choice_rows.ROWS.splitlines():
+        words = line.split()
+        if not line.startswith(" "):
+            names = list(_restricted(words, version))
+            continue
+        if not line.startswith("    "):
+            first, _, last = words[0].partition("-")
+            below = spans(first, last, version, VERSIONS)
+            words = words[1:]
+        if below:
+            yield from ((name, words) for name in names)
+
+
+def _restricted(heads: list[str], version: str) -> Iterator[str]:
+    for head in heads:
+        name, at, span = head.partition("@")
+        first, _, last = span.partition("-")
+        if not at or _within(first, last, version):
+            yield name
+
+
+def _within(first: str, last: str, version: str) -> bool:
+    return order(version) >= order(first) and (not last or order(version)[0] <= order(last)[0])
+
+
 def _option(name: str, flags: list[str], kind: str) -> Option:
     take, value = _TAKES[kind]
-    value = Kind.JSON_OR_TEXT if name in JSON else value
+    value = Kind.JSON_OR_TEXT if name in JSON and value is Kind.TEXT else value
     off = tuple("--no-" + flag[2:] for flag in flags) if take is Take.BOTH else ()
-    return Option(name=name.replace("-", "_"), flags=tuple(flags), off=off, take=take, kind=value)
+    bare: Any = () if take is Take.ANY else _BARE.get(kind, True)
+    return Option(name=name.replace("-", "_"), flags=tuple(flags), off=off, take=take, kind=value, bare=bare)
 
 
 @lru_cache(maxsize=1)
