@@ -14,7 +14,7 @@ from lockllm.checkpoint.listed import Wish
 from lockllm.cli import _texts
 from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec
-from lockllm.engines import Given
+from lockllm.engines import Given, Installed
 from lockllm.errors import ResolveError, SpecError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import CheckStatus, Observation
@@ -46,7 +46,7 @@ class World(msgspec.Struct, kw_only=True):
     blake3: bool = False
     cache: str = "auto"
     progress: Any = None
-    environments: dict[str, str | None] = {}
+    environments: dict[str, tuple[str | None, Installed | None]] = {}
     finder: Finder | None = None
 
     @property
@@ -56,11 +56,15 @@ class World(msgspec.Struct, kw_only=True):
 
     def installed(self, engine: str) -> str | None:
         """The version of the engine in the serving environment."""
-        from lockllm.observe.serving import installed_version
+        return self._environment(engine)[0]
 
-        if engine not in self.environments:
-            self.environments[engine] = installed_version(engine, self.python)
-        return self.environments[engine]
+    def options(self, engine: str, version: str) -> Installed | None:
+        """Its options by the source that the serving environment holds, where that is the version and no table has it."""
+        read: Any = getattr(engines.load(engine), "installed", None)
+        if read is None or read(version, {}) is None:
+            return None
+        found = self._environment(engine)[1]
+        return found if found is not None and found.version == version else None
 
     def newest(self, engine: str, inside: Callable[[str], bool]) -> Release | None:
         """The newest release in the package index."""
@@ -139,6 +143,13 @@ class World(msgspec.Struct, kw_only=True):
         if place.path is not None and place.asked is not None:
             _refuse_incomplete(place.asked, seen)
         return seen
+
+    def _environment(self, engine: str) -> tuple[str | None, Installed | None]:
+        from lockllm.observe.serving import installed_release
+
+        if engine not in self.environments:
+            self.environments[engine] = installed_release(engine, self.python)
+        return self.environments[engine]
 
     @property
     def _finder(self) -> Finder:

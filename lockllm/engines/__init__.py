@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from lockllm.engines._argparse import Table
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import Check, Reading, Unobserved
 
@@ -113,11 +114,35 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  # facts that no flag of this engine can put in force
 
 
+class Default(msgspec.Struct, frozen=True):
+    """The default of an option, where it is a constant of the source, and the place that says so."""
+
+    value: Any
+    source: str  # `vllm/config/cache.py: gpu_memory_utilization`
+
+
+class Installed(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of an installed release that no table has, as its own source tells them: parsed, never imported.
+
+    `table` is None where the source is of no shape that was seen; `problem` then says so. `doubts` are reasons for which
+    the release may take more than was found: then nothing is refused for sure.
+    """
+
+    version: str
+    source: str = ""  # the file that adds the options
+    table: Table | None = None
+    choices: Mapping[str, frozenset[Any]] = {}  # option -> the values that it takes
+    defaults: Mapping[str, Default] = {}  # option -> its default, constants alone
+    doubts: tuple[str, ...] = ()
+    problem: str = ""
+
+
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine's rules may look at: facts already known, never the world.
 
     `checkpoint` and `host` map paths of facts to values in force (`("checkpoint", "dtype"): "bfloat16"`);
-    `packages` maps distribution names to versions. `env_whole` is false where the process has overwritten a part of its
+    `packages` maps distribution names to versions; `installed` are the options of a release that no table has, as its own
+    source tells them. `env_whole` is false where the process has overwritten a part of its
     environment: then a variable that is not in `env` is unknown, never unset.
     """
 
@@ -127,6 +152,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     packages: Mapping[str, str] = {}
     env: Mapping[str, str] = {}
     env_whole: bool = True
+    installed: Installed | None = None
 
 
 class Engine(Protocol):
@@ -148,9 +174,20 @@ class Engine(Protocol):
         """Config files that the command names, as it spells them: the observer reads them."""
 
     def given(
-        self, form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool
+        self,
+        form: Form,
+        env: Mapping[str, str],
+        files: Mapping[str, str],
+        version: str | None,
+        live: bool,
+        installed: Installed | None = None,
     ) -> Given:
-        """What the command says. `files` maps the names of `wants_files` to their text. `live`: a running process."""
+        """What the command says. `files` maps the names of `wants_files` to their text. `live`: a running process.
+
+        `installed` reaches only an engine that has a function `installed(version, sources) -> Installed | None`, and holds
+        what that gave. `sources` are the files of its package by path, as text; it gives None, and reads none of them,
+        where its tables have the version.
+        """
 
     def effective(self, given: Given | None, context: Context) -> Iterable[Reading | Unobserved]:
         """Defaults and resolved `auto`s of that version over what was given; `by` RULE or DEFAULT."""

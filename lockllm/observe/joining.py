@@ -181,10 +181,12 @@ def context(
 ) -> Context:  # fmt: skip
     """What an engine's rules may look at."""
     held = pile.values
-    version = held.get(("engine", "version"))
+    told = held.get(("engine", "version"))
+    version = str(told) if told is not None else fallback
     checkpoint = known(look.readings) if look else {}
+    own = serving.installed
     return Context(
-        version=str(version) if version is not None else fallback,
+        version=version, installed=own if own is not None and own.version == version else None,
         checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
         env_whole=serving.found is None or serving.found.process.env_whole,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from lockllm import engines
-from lockllm.engines import Form, Given, MayBeMissing, Model
+from lockllm.engines import Form, Given, Installed, MayBeMissing, Model
 from lockllm.engines._launch import Unwrapped, recognise, unwrap
 from lockllm.engines._launch.containers import version_of
 from lockllm.facts.observation import By, Check, Reading
@@ -53,8 +53,12 @@ def plan(
     *,
     live: bool = False,
     engine: str | None = None,
+    installed: Installed | None = None,
 ) -> Plan:
-    """Read a command line. `engine` is a hint where no program is on it; `live` says that it is a running process's."""
+    """Read a command line. `engine` is a hint where no program is on it; `live` says that it is a running process's.
+
+    `installed`: the options of that version as its own source tells them, where no table has it.
+    """
     read = read or read_file
     unwrapped = unwrap(argv, env, engine)
     warnings = list(unwrapped.warnings)
@@ -80,7 +84,11 @@ def plan(
         )
     module = engines.load(form.engine)
     files = _files(module.wants_files(form, inside), where, unwrapped, read, warnings)
-    given = module.given(form, inside, files, version or _tagged(unwrapped.image), live)
+    release = version or _tagged(unwrapped.image)
+    if installed is not None and installed.version == release:
+        given = module.given(form, inside, files, release, live, installed)
+    else:
+        given = module.given(form, inside, files, release, live)
     if not any(reading.fact.path == ("engine", "name") for reading in given.readings):
         told.insert(0, seen("engine.name", form.engine, " ".join(map(_base, form.program[:3])), by))
     given = settings.with_contents(msgspec.structs.replace(given, readings=(*told, *given.readings)), inside)

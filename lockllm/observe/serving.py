@@ -12,13 +12,13 @@ import msgspec
 
 from lockllm import engines
 from lockllm.checkpoint import hub
-from lockllm.engines import Engine, Model, Probe
+from lockllm.engines import Engine, Installed, Model, Probe
 from lockllm.engines._launch import unwrap
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Unobserved
 from lockllm.facts.types import whole
-from lockllm.observe import http, interpreter, packages, plan, proc, python, servers, workers
+from lockllm.observe import http, interpreter, packages, plan, proc, python, servers, sources, workers
 from lockllm.observe.plan import Plan
 from lockllm.observe.python import Environment
 from lockllm.observe.request import Request
@@ -39,6 +39,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan | None = None  # its command line, running or planned
     engine: Engine | None = None
     engine_name: str | None = None
+    installed: Installed | None = None  # its options by its own source, where no table has its release
 
     @property
     def live(self) -> bool:
@@ -148,12 +149,15 @@ def model(named: Model, serving: Serving, request: Request) -> tuple[str, str | 
     return Unobserved(("checkpoint",), f"the cache holds no {named.text}", mend)
 
 
-def installed_version(engine: str, interpreter_path: str | None) -> str | None:
-    """The public version of an engine in the environment that would serve: of an interpreter, else the nearest one."""
+def installed_release(engine: str, interpreter_path: str | None) -> tuple[str | None, Installed | None]:
+    """The public version of an engine in the environment that would serve: of an interpreter, else the nearest one.
+
+    With it come its options by its own source, where no table has that release.
+    """
     if engine not in engines.available():
-        return None
+        return None, None
     found = interpreter.ask(interpreter_path) if interpreter_path is not None else _nearby(engines.load(engine))
-    return _version(found, engine) if isinstance(found, Environment) else None
+    return _release(found, engine) if isinstance(found, Environment) else (None, None)
 
 
 def _understand(request: Request, serving: Serving) -> Serving:
@@ -162,16 +166,19 @@ def _understand(request: Request, serving: Serving) -> Serving:
     missing = environment if isinstance(environment, Unobserved) else None
     name = serving.found.engine if serving.found else None
     read: Plan | None = None
+    source: Installed | None = None
     if serving.found is not None and serving.found.process.argv:
         process = serving.found.process
-        version = _version(held, serving.found.engine)
-        read = plan.plan(process.argv, process.env, process.cwd, version, _reader(serving.found), live=True)
+        version, source = _release(held, serving.found.engine)
+        reader = _reader(serving.found)
+        read = plan.plan(process.argv, process.env, process.cwd, version, reader, live=True, installed=source)
     elif request.command:
-        version = _version(held, request.engine)
-        read = plan.plan(request.command, request.environ, request.cwd, version, engine=request.engine)
+        version, source = _release(held, request.engine)
+        typed = (request.command, request.environ, request.cwd)
+        read = plan.plan(*typed, version, engine=request.engine, installed=source)
         if version is None and held is not None and read.form is not None:
-            version = _version(held, read.form.engine)
-            read = plan.plan(request.command, request.environ, request.cwd, version, engine=request.engine)
+            version, source = _release(held, read.form.engine)
+            read = plan.plan(*typed, version, engine=request.engine, installed=source)
     elif request.planned is not None:
         given = request.planned
         read = Plan(
@@ -194,8 +201,9 @@ def _understand(request: Request, serving: Serving) -> Serving:
         chosen = _nearby(engine)
         held, missing = (chosen, None) if isinstance(chosen, Environment) else (None, chosen)
     return msgspec.structs.replace(
-        serving, environment=held, no_environment=missing, plan=read, engine=engine, engine_name=name
-    )
+        serving, environment=held, no_environment=missing, plan=read, engine=engine, engine_name=name,
+        installed=source or sources.installed(held, engine),
+    )  # fmt: skip
 
 
 def _environment(request: Request, serving: Serving) -> Environment | Unobserved | None:
@@ -235,10 +243,12 @@ def _nearby(engine: Engine | None) -> Environment | Unobserved:
     return Unobserved(("packages",), reason, "name the interpreter of the serving environment with --python")
 
 
-def _version(environment: Environment | None, engine: str | None) -> str | None:
-    if environment is None or engine is None or engine not in engines.available():
-        return None
-    return packages.release(environment, engines.load(engine))
+def _release(environment: Environment | None, name: str | None) -> tuple[str | None, Installed | None]:
+    """The version of an engine that is installed, and its options by its own source where no table has that release."""
+    if environment is None or name is None or name not in engines.available():
+        return None, None
+    engine = engines.load(name)
+    return packages.release(environment, engine), sources.installed(environment, engine)
 
 
 def _listening(found: Found, seconds: float) -> tuple[Found, http.Server | None]:

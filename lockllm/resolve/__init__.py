@@ -10,7 +10,7 @@ import msgspec
 from lockllm import engines
 from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec, is_range
-from lockllm.engines import Given
+from lockllm.engines import Given, Installed
 from lockllm.errors import ResolveError, SpecError
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Path
@@ -37,6 +37,9 @@ class World(Protocol):
 
     def installed(self, engine: str) -> str | None:
         """The version of the engine in the serving environment, or None."""
+
+    def options(self, engine: str, version: str) -> Installed | None:
+        """The options of that version by its own source, where the serving environment has it and no table does."""
 
     def newest(self, engine: str, inside: Callable[[str], bool]) -> Release | None:
         """The newest release in the package index that `inside` accepts."""
@@ -90,6 +93,7 @@ def resolve(
         commit=place.commit,
         commit_via=place.commit_via or (old.via.get(_COMMIT, "") if old is not None and commit is not None else ""),
         kept_commit=commit is not None,
+        installed=world.options(spec.engine or "", version),
     )
     filled = fill(spec, sources, old, options)
     return msgspec.structs.replace(

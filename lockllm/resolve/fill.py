@@ -11,7 +11,7 @@ from lockllm import engines
 from lockllm.documents import toml
 from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec
-from lockllm.engines import Context, Given
+from lockllm.engines import Context, Given, Installed
 from lockllm.facts import keys, registry
 from lockllm.facts.check import CHECKS
 from lockllm.facts.fact import Fact, Path, Policy
@@ -44,6 +44,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     commit: str | None = None
     commit_via: str = ""
     kept_commit: bool = False  # the commit is the old lock's: what `files` do not show of it stays
+    installed: Installed | None = None  # the engine's options by its own source, where no table has its version
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,18 +217,16 @@ class _Filler:
         self._spec_facts(_ASKED)
         engine = engines.load(self.spec.engine or "")
         given = given_by(self.spec, self.taken.values())
+        known = {path: value for path, value in self.values.items() if not isinstance(value, Raw)}
         context = Context(
             version=self.sources.version,
-            checkpoint={
-                path: value for path, value in self.values.items() if path[0] in _FILES and not isinstance(value, Raw)
-            },
-            host={
-                path: value for path, value in self.values.items() if path[0] == "host" and not isinstance(value, Raw)
-            },
+            checkpoint={path: value for path, value in known.items() if path[0] in _FILES},
+            host={path: value for path, value in known.items() if path[0] == "host"},
             packages={
                 path[1]: str(value) for path, value in self.values.items() if path[0] == "packages" and len(path) == 2
             },
             env={path[1]: str(value) for path, value in self.spec.values.items() if path[0] == "env"},
+            installed=self.sources.installed,
         )
         told = [*engine.effective(given, context), *twins.of(engine, given, context)]
         self.take((each for each in told if isinstance(each, Reading)), (*_ASKED, "chat_template", "tokenizer"))

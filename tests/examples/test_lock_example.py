@@ -32,6 +32,9 @@ class Hub:
     def installed(self, engine: str) -> str | None:
         return None
 
+    def options(self, engine: str, version: str) -> None:
+        return None
+
     def newest(self, engine: str, inside: Callable[[str], bool]) -> Release | None:
         raise AssertionError("the host tells the version")
 

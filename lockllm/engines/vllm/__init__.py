@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lockllm.engines import Form
+from lockllm.engines import Form, Installed
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.vllm.command import command
 from lockllm.engines.vllm.findings import checks
@@ -18,7 +18,7 @@ from lockllm.engines.vllm.where import where
 from lockllm.engines.vllm.yaml_config import named
 
 __all__ = [
-    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest",
+    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "installed", "name", "newest",
     "packages", "probes", "recognise", "wants_files", "where",
 ]  # fmt: skip
 
@@ -39,6 +39,13 @@ newest = NEWEST
 def recognise(argv: Sequence[str]) -> Form | None:
     """`vllm serve`, the API server's module, or None."""
     return _recognise(argv, name)
+
+
+def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
+    """The options of a release that no table has, by the source of its package."""
+    from lockllm.engines.vllm.installed_options import installed as read_source
+
+    return read_source(version, sources)
 
 
 def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:

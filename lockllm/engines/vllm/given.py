@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines import Form, Given, Model
-from lockllm.engines._argparse import Parsed, Problem, Word, canonical, parse
+from lockllm.engines import Form, Given, Installed, Model
+from lockllm.engines._argparse import Parsed, Problem, Table, Word, canonical, parse
 from lockllm.engines._collect import Collect
 from lockllm.engines._releases import at_least, below, order
 from lockllm.engines._values import is_json, secret_name, unresolved
@@ -27,19 +27,27 @@ _JSON = frozenset({"compilation_config", "speculative_config", "override_generat
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """A command line, read by the table of one release."""
 
-    release: str  # the read release by whose table it was read
+    release: str  # the release by whose table it was read
+    table: Table
     sure: bool  # whether that is the release that runs, or the newest that takes the command
     parsed: Parsed
     config: Config
     typed: frozenset[str]  # options that stand on the command line itself, not in the YAML file
 
 
-def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
+def given(
+    form: Form,
+    env: Mapping[str, str],
+    files: Mapping[str, str],
+    version: str | None,
+    live: bool,
+    installed: Installed | None = None,
+) -> Given:
     """What the command says. A YAML file is read where the engine would read it, and the command line outranks it."""
     found = Collect("vllm", live)
     found.secrets += variables.secrets(env)
-    said = read(form, files, version)
-    _refused(found, form, said, version)
+    said = read(form, files, version, installed)
+    _refused(found, form, said, version, installed)
     _config_findings(found, said)
     _model(found, form, said)
     words = said.parsed.last()
@@ -65,14 +73,20 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     return found.given()
 
 
-def read(form: Form, files: Mapping[str, str], version: str | None) -> Reading:
-    """The words in force. Without a version: by the newest release that takes the whole command, else the best one."""
+def read(form: Form, files: Mapping[str, str], version: str | None, installed: Installed | None = None) -> Reading:
+    """The words in force. Without a version: by the newest release that takes the whole command, else the best one.
+
+    `installed`: the options of that very version by its own source.
+    """
+    if installed is not None and installed.table is not None:
+        return _by(form, files, installed.version, installed.table, sure=True)
     known = options.nearest(version)
-    best = _by(form, files, known or options.NEWEST, sure=known is not None)
+    newest = known or options.NEWEST
+    best = _by(form, files, newest, options.options(newest), sure=known is not None)
     if known is not None or not _refusals(best):
         return best
     for release in _older(best):
-        said = _by(form, files, release, sure=False)
+        said = _by(form, files, release, options.options(release), sure=False)
         if _refusals(said) < _refusals(best):
             best = said
         if not _refusals(best):
@@ -80,22 +94,20 @@ def read(form: Form, files: Mapping[str, str], version: str | None) -> Reading:
     return best
 
 
-def _by(form: Form, files: Mapping[str, str], release: str, *, sure: bool) -> Reading:
+def _by(form: Form, files: Mapping[str, str], release: str, table: Table, *, sure: bool) -> Reading:
     settings = config(form, files, release)
-    table = options.options(release)
     dotted = at_least(release, "0.9.0")
     parsed = parse(_rewritten(form, settings.arguments, release), table, underscores=True, dotted=dotted)
     typed = parsed
     if settings.arguments:
         typed = parse(_rewritten(form, (), release), table, underscores=True, dotted=dotted)
     names = frozenset(word.name for word in typed.words)
-    return Reading(release=release, sure=sure, parsed=parsed, config=settings, typed=names)
+    return Reading(release=release, table=table, sure=sure, parsed=parsed, config=settings, typed=names)
 
 
 def _older(said: Reading) -> list[str]:
     """The last releases that have an option which this one refuses or takes for another, newest first."""
-    table = options.options(said.release)
-    refused = [word.flag for word in said.parsed.words if not word.known or word.flag not in table.flags]
+    refused = [word.flag for word in said.parsed.words if not word.known or word.flag not in said.table.flags]
     refused += [problem.flag for problem in said.parsed.problems]
     last = {
         row[3]
@@ -114,9 +126,8 @@ def is_module(form: Form) -> bool:
 
 def _refusals(said: Reading) -> int:
     """How many words the release refuses, or takes as short for an option that another one has."""
-    table = options.options(said.release)
     unlike = sum(
-        word.flag not in table.flags and canonical(word.flag) in options.history() for word in said.parsed.words
+        word.flag not in said.table.flags and canonical(word.flag) in options.history() for word in said.parsed.words
     )
     return unlike + len(said.parsed.problems)
 
@@ -210,8 +221,13 @@ def _model(found: Collect, form: Form, said: Reading) -> None:
         found.tokenizer = Model(text=name, source=source, revision=at) if name else None
 
 
-def _refused(found: Collect, form: Form, said: Reading, version: str | None) -> None:
+def _refused(found: Collect, form: Form, said: Reading, version: str | None, installed: Installed | None) -> None:
     """`check.flags_accepted`: what the parser of that release refuses."""
+    own = installed if installed is not None and installed.table is not None else None
+    choices = own.choices if own is not None else options.CHOICES
+    known = not own.doubts if own is not None else options.is_read(version)
+    if installed is not None and own is None:
+        found.warnings.append(f"{installed.problem}; its command line is read by the options of vLLM {said.release}")
     problems = list(said.parsed.problems)
     allowed = 0 if is_module(form) else 1
     for stray in said.parsed.positionals[allowed:]:
@@ -227,17 +243,18 @@ def _refused(found: Collect, form: Form, said: Reading, version: str | None) -> 
     ]
     problems += [
         Problem(
-            flag=word.flag, reason=f"{word.value[:40]!r} is none of {', '.join(sorted(options.CHOICES[word.name]))}"
+            flag=word.flag, reason=f"{word.value[:40]!r} is none of {', '.join(sorted(map(str, choices[word.name])))}"
         )
         for word in said.parsed.words
         if isinstance(word.value, str)
         and not unresolved(word.value)
-        and word.value not in options.CHOICES.get(word.name, {word.value})
+        and word.value not in choices.get(word.name, {word.value})
     ]
     release = f"vLLM {version or said.release}" if said.sure else f"vLLM {options.OLDEST} to {options.NEWEST}"
+    release = f"{release}: {own.source}" if own is not None else release
     if problems:
-        found.refuse(problems, said.sure is False or options.is_read(version), release)
-    elif said.sure and options.is_read(version):
+        found.refuse(problems, said.sure is False or known, release)
+    elif said.sure and known:
         found.finding("check.flags_accepted", CheckStatus.PASS, f"vLLM {version} takes every option", release)
 
 

@@ -12,6 +12,7 @@ from lockllm.engines import Context, Given
 from lockllm.engines._releases import beyond
 from lockllm.engines.vllm import batching, precision, sampling_rules
 from lockllm.engines.vllm.case import Case, Unknown, case
+from lockllm.engines.vllm.installed_defaults import told
 from lockllm.engines.vllm.options import NEWEST, OLDEST, is_read
 from lockllm.facts.keys import parse
 from lockllm.facts.observation import By, Reading, Unobserved
@@ -24,7 +25,7 @@ Rule = Callable[[Case], Any]
 def effective(given: Given | None, context: Context) -> Iterable[Reading | Unobserved]:
     """Defaults and resolved `auto`s over what was given.
 
-    What only a newer release's rule could tell is not observed.
+    What only a newer release's rule could tell is not observed; a constant of its own source is its default.
     """
     now = case(given, context)
     reason = _unread(context.version)
@@ -33,7 +34,8 @@ def effective(given: Given | None, context: Context) -> Iterable[Reading | Unobs
         if path in now.given:
             continue
         if reason is not None:
-            yield Unobserved(path, reason.reason, reason.mend)
+            own = context.installed
+            yield told(path, now, own, reason) if own else Unobserved(path, reason.reason, reason.mend)
             continue
         value = rule(now)
         now.told[path] = value

@@ -1,0 +1,159 @@
+"""The options of an installed vLLM that no table has, read from its own source.
+
+The shape is that of 0.6.0 to 0.33.0: `vllm serve` fills one parser, by `add_argument` alone (to 0.8.4) or from the
+annotations and defaults of configuration classes (`get_kwargs` of `engine/arg_utils.py`, since 0.8.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from lockllm.engines import Default, Installed
+from lockllm.engines._argparse import Option, canonical, table
+from lockllm.engines._evaluate import TooMuch, constant
+from lockllm.engines._parsers import Added, Follower, Parser, arity, option
+from lockllm.engines._releases import order
+from lockllm.engines._source import UNKNOWN, Call, Class, Function
+from lockllm.engines._values import Kind
+from lockllm.engines.vllm import options
+from lockllm.engines.vllm.config_classes import Placed, inverses, kwargs, placed_default
+
+_SERVE = "vllm.entrypoints.cli.serve"
+_PARSERS = ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args")
+_HARMLESS = (
+    "pre_register_and_update", "load_general_plugins", "show_filtered_argument_or_group_from_help",
+    "show_subcommand_help",
+)  # fmt: skip
+"""Calls that take the parser and add nothing in any release read; a plugin's own options are no part of the package."""
+_EXPECTED = frozenset({"--dtype", "--tensor-parallel-size", "--max-model-len", "--port"})
+_MOST_TOLD = 3
+_KINDS = {
+    "loads": Kind.JSON, "parse_dataclass": Kind.JSON, "union_dict_and_str": Kind.JSON_OR_TEXT,
+    "int_or_name": Kind.LOOSE, "human_readable_int": Kind.HUMAN, "human_readable_int_or_auto": Kind.HUMAN_AUTO,
+}  # fmt: skip
+"""What the functions that read an argument make of it."""
+
+
+def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
+    """The options of that release; None where the tables have it, and nothing is read."""
+    if is_listed(version):
+        return None
+    follower = Follower("vllm", sources, _HARMLESS)
+    follower.intrinsics["get_kwargs"] = lambda call: kwargs(follower, _first(call))
+    follower.intrinsics["get_field"] = lambda call: placed_default(follower, _first(call), call.args[1])
+    try:
+        path, parser = _parser(follower)
+        return _read(follower, version, path, parser)
+    except (TooMuch, RecursionError, MemoryError):
+        return Installed(version=version, problem=f"the options of vLLM {version} are too many to follow")
+
+
+def is_listed(version: str) -> bool:
+    """Whether the options of that very version were read; its pre- and post-releases count as it."""
+    return order(version)[0] in {order(read)[0] for read in options.READ}
+
+
+def _parser(follower: Follower) -> tuple[str, Parser]:
+    """The parser of `vllm serve`, filled, and the file that fills it."""
+    top = Parser()
+    serve = follower.module(_SERVE)
+    for name in serve.names if serve is not None else ():
+        held = follower.top(serve, name) if serve is not None else UNKNOWN
+        if isinstance(held, Class) and isinstance(made := follower.member(held, "subparser_init"), Function):
+            follower.follow(made, (top,))
+            if "serve" in top.inner:
+                return made.module.path, top.inner["serve"]
+    for each in _PARSERS:
+        module = follower.module(each)
+        made = follower.top(module, "make_arg_parser") if module is not None else UNKNOWN
+        if isinstance(made, Function):
+            parser = Parser()
+            follower.follow(made, (parser,))
+            return made.module.path, _with_config(parser)
+    return "", top
+
+
+def _with_config(parser: Parser) -> Parser:
+    """The option that `vllm serve` adds by itself in releases where `vllm/scripts.py` starts it (to 0.8)."""
+    if not any("--config" in each.flags for each in parser.added):
+        parser.added.append(Added(flags=("--config",), named={}, path="vllm/scripts.py"))
+    return parser
+
+
+def _read(follower: Follower, version: str, path: str, parser: Parser) -> Installed:
+    flags = {flag for each in parser.added for flag in each.flags}
+    if not flags >= _EXPECTED:
+        missing = ", ".join(sorted(_EXPECTED - flags)[:_MOST_TOLD])
+        where = path or "vllm/entrypoints"
+        problem = f"the options of vLLM {version} cannot be read from its source: {where} adds no {missing}"
+        return Installed(version=version, source=path, problem=problem)
+    newest = options.options(options.nearest(version) or options.NEWEST)
+    held = {flag: each.name for each in newest.options for flag in each.flags}
+    known = {each.name: each for each in newest.options}
+    pairs = inverses(follower)
+    found: dict[str, Option] = {}
+    choices: dict[str, frozenset[Any]] = {}
+    defaults: dict[str, Default] = {}
+    doubts = list(parser.open)
+    for each in parser.added:
+        name = _name(each, held)
+        told = arity(follower, each.named, _KINDS)
+        if not told.sure:
+            doubts.append(f"what {each.flags[0]} takes cannot be told")
+        made = option(name, each.flags, told)
+        if name in known and not (told.sure and told.read):
+            made = msgspec.structs.replace(
+                made, take=made.take if told.sure else known[name].take, kind=known[name].kind
+            )
+        found[name] = msgspec.structs.replace(made, off=(*made.off, *_inverse(made, pairs)))
+        if (few := _choices(each.named)) is not None:
+            choices[name] = few
+        if (default := _default(each)) is not None:
+            defaults[name] = default
+    return Installed(
+        version=version, source=path, table=table(list(found.values())), choices=choices, defaults=defaults,
+        doubts=tuple(dict.fromkeys(doubts)),
+    )  # fmt: skip
+
+
+def _name(each: Added, held: Mapping[str, str]) -> str:
+    """A spelling that a table has keeps its name there; a new one goes by what it sets."""
+    known = next((held[flag] for flag in each.flags if flag in held), None)
+    known = known or next((canonical(flag) for flag in each.flags if canonical(flag) in options.history()), None)
+    dest = each.named.get("dest")
+    return known or (dest if isinstance(dest, str) else canonical(max(each.flags, key=lambda flag: flag[:2] == "--")))
+
+
+def _inverse(made: Option, pairs: Mapping[str, str]) -> tuple[str, ...]:
+    """`--disable-x` beside `--enable-x` (since 0.33.0)."""
+    if not made.off:
+        return ()
+    return tuple(
+        other + flag.removeprefix(prefix)
+        for flag in made.flags
+        for prefix, other in pairs.items()
+        if flag.startswith(prefix)
+    )
+
+
+def _choices(named: Mapping[str, Any]) -> frozenset[Any] | None:
+    told = named.get("choices")
+    if not isinstance(told, (list, tuple, set)) or not told or not all(map(constant, told)):
+        return None
+    return frozenset(each for each in told if each is not None)
+
+
+def _default(each: Added) -> Default | None:
+    """The default of an option, where it is a constant."""
+    told = each.named.get("default", False if each.named.get("action") == "store_true" else None)
+    if isinstance(told, Placed):
+        return Default(told.value, told.source) if constant(told.value) else None
+    return Default(told, f"{each.path}: {each.flags[0]}") if constant(told) else None
+
+
+def _first(call: Call) -> Class | None:
+    told = call.args[0] if call.args else call.named.get("cls")
+    return told if isinstance(told, Class) else None

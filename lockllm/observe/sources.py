@@ -1,0 +1,76 @@
+"""The source of an installed engine as text, read file by file and only where no table of ours has its release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lockllm.engines import Engine, Installed
+from lockllm.observe import packages
+from lockllm.observe.plan import read_file
+from lockllm.observe.python import Environment
+
+_MOST_FILE = 2 << 20
+_MOST = 24 << 20
+_MOST_FILES = 400
+_PATH = re.compile(r"(?:[A-Za-z_]\w*/)+[A-Za-z_]\w*\.py\Z")
+
+
+class Texts(Mapping[str, str]):
+    """The files of one package by their path below the folder that holds it (`vllm/engine/arg_utils.py`).
+
+    A file is read when it is asked for. What is no regular file, or too much, is not there.
+    """
+
+    def __init__(self, environment: Environment, package: str) -> None:
+        found = environment.module(package)
+        self._folder = found.parent if found is not None and found.is_dir() else None
+        self._package = package
+        self._held: dict[str, str | None] = {}
+        self._read = 0
+
+    @property
+    def there(self) -> bool:
+        """Whether the package is a folder that an import would find."""
+        return self._folder is not None
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._held:
+            self._held[name] = self._text(name) if len(self._held) < _MOST_FILES else None
+        text = self._held[name]
+        if text is None:
+            raise KeyError(name)
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, text in self._held.items() if text is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _text(self, name: str) -> str | None:
+        if self._folder is None or not _PATH.match(name) or name.partition("/")[0] != self._package:
+            return None
+        try:
+            text = read_file(str(self._folder / name))
+        except (OSError, ValueError):
+            return None
+        self._read += len(text)
+        return text if len(text) <= _MOST_FILE and self._read <= _MOST else None
+
+
+def installed(environment: Environment | None, engine: Engine | None) -> Installed | None:
+    """The options of an engine's installed release as its source tells them; None where a table has that release."""
+    ask: Any = getattr(engine, "installed", None)
+    if ask is None or engine is None or environment is None:
+        return None
+    version = packages.release(environment, engine)
+    if version is None:
+        return None
+    texts = Texts(environment, engine.name)
+    told: Installed | None = ask(version, texts)
+    if told is not None and told.table is None and not texts.there:
+        why = f"the source of {engine.name} {version} is not found ({environment.source})"
+        return Installed(version=version, problem=why)
+    return told
