@@ -133,6 +133,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     table: Table | None = None
     choices: Mapping[str, frozenset[Any]] = {}  # option -> the values that it takes
     defaults: Mapping[str, Default] = {}  # option -> its default, constants alone
+    standing: Mapping[str, str] = {}  # option on its way out -> `retired` (in force), `idle` (ignored), `gone` (refused)
     doubts: tuple[str, ...] = ()
     problem: str = ""
 

@@ -73,22 +73,14 @@ def plan(
         elif not unwrapped.opaque and not unwrapped.host:
             warnings.append("no engine that this release knows is started by this command")
         return Plan(
-            given=None,
-            form=form,
-            readings=tuple(told),
-            checks=(),
-            warnings=tuple(warnings),
-            unwrapped=unwrapped,
-            env=inside,
-            cwd=where,
-        )
+            given=None, form=form, readings=tuple(told), checks=(), warnings=tuple(warnings), unwrapped=unwrapped,
+            env=inside, cwd=where,
+        )  # fmt: skip
     module = engines.load(form.engine)
     files = _files(module.wants_files(form, inside), where, unwrapped, read, warnings)
     release = version or _tagged(unwrapped.image)
-    if installed is not None and installed.version == release:
-        given = module.given(form, inside, files, release, live, installed)
-    else:
-        given = module.given(form, inside, files, release, live)
+    own = (installed,) if installed is not None and installed.version == release else ()
+    given = module.given(form, inside, files, release, live, *own)
     if not any(reading.fact.path == ("engine", "name") for reading in given.readings):
         told.insert(0, seen("engine.name", form.engine, " ".join(map(_base, form.program[:3])), by))
     given = settings.with_contents(msgspec.structs.replace(given, readings=(*told, *given.readings)), inside)

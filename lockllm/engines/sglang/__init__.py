@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lockllm.engines import Form
+from lockllm.engines import Form, Installed
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.sglang.command import command, where
 from lockllm.engines.sglang.findings import checks
@@ -16,7 +16,7 @@ from lockllm.engines.sglang.options import NEWEST
 from lockllm.engines.sglang.rules import effective
 
 __all__ = [
-    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest",
+    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "installed", "name", "newest",
     "packages", "probes", "recognise", "wants_files", "where",
 ]  # fmt: skip
 
@@ -38,6 +38,13 @@ packages = tuple(
 def recognise(argv: Sequence[str]) -> Form | None:
     """The launch form that an unwrapped command line is, or None."""
     return _recognise(argv, name)
+
+
+def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
+    """The options of a release that no table has, by the source of its package."""
+    from lockllm.engines.sglang.installed_options import installed as read_source
+
+    return read_source(version, sources)
 
 
 def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:

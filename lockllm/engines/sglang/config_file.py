@@ -16,7 +16,7 @@ from lockllm.engines._argparse import Option, Take
 from lockllm.engines._collect import Collect
 from lockllm.engines._releases import at_least
 from lockllm.engines._yaml import YamlError, read
-from lockllm.engines.sglang import options
+from lockllm.engines.sglang.options import Release
 from lockllm.facts.observation import CheckStatus
 
 SINCE = "0.5.3"
@@ -56,7 +56,7 @@ def without_config(words: Sequence[str]) -> tuple[str, ...]:
     return (*words[:at], *words[at + 2 :])
 
 
-def arguments(name: str, text: str, version: str | None, told: Collect) -> tuple[str, ...]:
+def arguments(name: str, text: str, release: Release, told: Collect) -> tuple[str, ...]:
     """The file's arguments; what SGLang drops or refuses is a finding."""
     try:
         value = read(text)
@@ -68,16 +68,15 @@ def arguments(name: str, text: str, version: str | None, told: Collect) -> tuple
     if not isinstance(value, dict):
         told.warnings.append(f"{name} holds no mapping: what it sets is unknown")
         return ()
-    release = version or options.NEWEST
     found: list[str] = []
     for key, inner in value.items():
         found += _words(str(key), inner, release, name, told)
     return tuple(found)
 
 
-def _words(key: str, value: Any, release: str, name: str, told: Collect) -> Iterator[str]:
+def _words(key: str, value: Any, release: Release, name: str, told: Collect) -> Iterator[str]:
     flag = "--" + key.replace("_", "-")
-    option, _ = options.of(release).flags.get(flag, (None, True))
+    option, _ = release.table.flags.get(flag, (None, True))
     if option is None:
         flag = "--" + key
     if why := _unsupported(option, release):
@@ -87,7 +86,7 @@ def _words(key: str, value: Any, release: str, name: str, told: Collect) -> Iter
     elif isinstance(value, list):
         words = [flag, *map(_text, value)] if value else []
     elif isinstance(value, dict):
-        words = [flag, json.dumps(value) if at_least(release, _JSON_SINCE) else _text(value)]
+        words = [flag, json.dumps(value) if at_least(release.version, _JSON_SINCE) else _text(value)]
     else:
         words = [flag, _text(value)]
     if words and flag != "--" + key:
@@ -96,10 +95,10 @@ def _words(key: str, value: Any, release: str, name: str, told: Collect) -> Iter
 
 
 def _switch(
-    key: str, flag: str, value: bool, option: Option | None, release: str, name: str, told: Collect
+    key: str, flag: str, value: bool, option: Option | None, release: Release, name: str, told: Collect
 ) -> list[str]:
     switch = option is not None and option.take in (Take.SWITCH, Take.BOTH)
-    if not switch and at_least(release, _EXACT_SINCE):
+    if not switch and at_least(release.version, _EXACT_SINCE):
         return [flag, str(value).lower()]
     if value:
         return [flag]
@@ -110,11 +109,11 @@ def _switch(
     return []
 
 
-def _unsupported(option: Option | None, release: str) -> str:
+def _unsupported(option: Option | None, release: Release) -> str:
     """Why a key of that option stops the start: the file takes switches and plain values alone."""
-    if option is None or not at_least(release, _EXACT_SINCE):
+    if option is None or not at_least(release.version, _EXACT_SINCE):
         return ""
-    odd = options.standing(release).get(option.name) or ("list" if option.name == "lora_paths" else "")
+    odd = release.standing.get(option.name) or ("list" if option.name == "lora_paths" else "")
     if option.take is Take.BOTH or odd:
         return "SGLang refuses it in the file"
     return ""

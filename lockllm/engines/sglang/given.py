@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lockllm.engines import Form, Given, Model
-from lockllm.engines._argparse import Word
+from lockllm.engines import Form, Given, Installed, Model
+from lockllm.engines._argparse import Parsed, Word
 from lockllm.engines._collect import Collect, is_path, pairs, source_of
 from lockllm.engines._releases import below, beyond
 from lockllm.engines._values import leaves, secret_name
 from lockllm.engines.sglang import config_file, options
+from lockllm.engines.sglang.options import Release
 from lockllm.engines.sglang.reading import read, without_effect
 from lockllm.engines.sglang.variables import variables
 from lockllm.facts.observation import CheckStatus
@@ -25,21 +26,26 @@ def wants_files(form: Form) -> Iterable[str]:
     return (path,) if path else ()
 
 
-def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
+def given(
+    form: Form,
+    env: Mapping[str, str],
+    files: Mapping[str, str],
+    version: str | None,
+    live: bool,
+    installed: Installed | None = None,
+) -> Given:
     """What the command says. Without a version it is read as the newest release that takes all of it."""
     told = Collect(NAME, live)
     words = _positional(form)
-    words, spans = _with_file(words, files, version, told)
-    parsed, used = read(words, version)
-    told.refuse(
-        parsed.problems, not beyond(version, options.NEWEST), f"sglang {used}" if version else "every release read"
-    )
+    words, spans = _with_file(words, files, options.release(version or options.NEWEST, installed), version, told)
+    parsed, used = read(words, version, installed)
+    _refuse(told, parsed, used, version, installed)
     for flag in without_effect(parsed, used):
         told.finding(
-            "check.settings_take_effect", CheckStatus.FAIL, f"{flag} is accepted, and sglang {used} does nothing with it",
-            f"argument {flag}", "remove it",
+            "check.settings_take_effect", CheckStatus.FAIL,
+            f"{flag} is accepted, and sglang {used.version} does nothing with it", f"argument {flag}", "remove it",
         )  # fmt: skip
-    idle = {name for name, standing in options.standing(used).items() if standing == "idle"}
+    idle = {name for name, standing in used.standing.items() if standing == "idle"}
     for word in parsed.words:
         if word.name not in idle:
             _word(told, word, source_of(word) if len(spans) == 1 else _where(word, words, spans))
@@ -48,6 +54,16 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
         told.finding("check.flags_accepted", status, f"{_shown(extra)} belongs to no option", "", "remove it")
     variables(told, env, version)
     return told.given()
+
+
+def _refuse(told: Collect, parsed: Parsed, used: Release, version: str | None, installed: Installed | None) -> None:
+    """`check.flags_accepted`: what the parser of that release refuses."""
+    sure, by = not beyond(version, options.NEWEST), f"sglang {used.version}" if version else "every release read"
+    if installed is not None and installed.table is not None:
+        sure, by = not installed.doubts, f"{by}: {installed.source}"
+    elif installed is not None:
+        told.warnings.append(f"{installed.problem}; its command line is read by the options of older releases")
+    told.refuse(parsed.problems, sure, by)
 
 
 def _shown(word: str) -> str:
@@ -73,7 +89,7 @@ def _positional(form: Form) -> tuple[str, ...]:
 
 
 def _with_file(
-    words: tuple[str, ...], files: Mapping[str, str], version: str | None, told: Collect
+    words: tuple[str, ...], files: Mapping[str, str], release: Release, version: str | None, told: Collect
 ) -> tuple[tuple[str, ...], Mapping[int, str]]:
     """The line with the file of `--config` before it, and which words come from where."""
     named = config_file.named(words)
@@ -88,7 +104,7 @@ def _with_file(
     if named.path is None or named.path not in files or below(version, config_file.SINCE):
         return words, {0: "argument"}
     told.operational.append("config")
-    added = config_file.arguments(named.path, files[named.path], version, told)
+    added = config_file.arguments(named.path, files[named.path], release, told)
     return (*added, *config_file.without_config(words)), {0: named.path, len(added): "argument"}
 
 

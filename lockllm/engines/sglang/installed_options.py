@@ -154,6 +154,7 @@ def _read(follower: Follower, version: str, path: str, parser: Parser) -> Instal
     found: dict[str, Option] = {}
     choices: dict[str, frozenset[Any]] = {}
     defaults: dict[str, Default] = {}
+    standing: dict[str, str] = {}
     doubts = list(parser.open)
     for each in parser.added:
         name = _option_name(each, held)
@@ -166,6 +167,8 @@ def _read(follower: Follower, version: str, path: str, parser: Parser) -> Instal
             doubts.append(f"what {each.flags[0]} takes cannot be told")
         if known is not None and not (told.sure and told.read):
             made = msgspec.structs.replace(made, take=made.take if told.sure else known.take, kind=known.kind)
+        if how := _standing(each.named):
+            standing[name] = how
         before = found.get(name)
         found[name] = made if before is None else msgspec.structs.replace(
             before, flags=(*before.flags, *made.flags), off=(*before.off, *made.off)
@@ -175,7 +178,7 @@ def _read(follower: Follower, version: str, path: str, parser: Parser) -> Instal
         if (default := _default(each)) is not None and before is None:
             defaults[name] = default
     return Installed(
-        version=version, source=path, table=table(list(found.values())), choices=choices, defaults=defaults,
+        version=version, source=path, table=table(list(found.values())), choices=choices, defaults=defaults, standing=standing,
         doubts=tuple(dict.fromkeys(doubts)),
     )  # fmt: skip
 
@@ -186,6 +189,16 @@ def _option_name(each: Added, held: Mapping[str, Option]) -> str:
     dest = each.named.get("dest")
     named = [options.ALIASES.get(flag[2:], flag[2:]) for flag in each.flags if flag.startswith("--")]
     return known or (dest if isinstance(dest, str) else canonical(named[0] if named else each.flags[0]))
+
+
+def _standing(named: Mapping[str, Any]) -> str:
+    """How an option on its way out stands, by the action that SGLang gives it."""
+    action = named.get("action")
+    if not isinstance(action, Class) or not action.name.startswith("Deprecated"):
+        return ""
+    if action.name != "DeprecatedAction":
+        return "retired"
+    return "gone" if named.get("error_message") is not None else "idle"
 
 
 def _choices(named: Mapping[str, Any]) -> frozenset[Any] | None:

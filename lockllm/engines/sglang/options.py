@@ -6,10 +6,13 @@ Read from the parsers that `srt/server_args.py` (0.3.4 to 0.5.18) and `srt/arg_g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
+from lockllm.engines import Installed
 from lockllm.engines._argparse import Option, Table, Take, table
 from lockllm.engines._releases import order, spans
 from lockllm.engines._values import Kind
@@ -147,6 +150,23 @@ _OPERATIONAL = re.compile(
     r"|enable_torch_compile_debug_mode|debug_cuda_graph|delete_ckpt_after_loading|checkpoint_engine_.*"
     r"|elastic_ep_scale_timeout|mm_per_request_timeout|weight_version)\Z"
 )
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the options of one release."""
+
+    version: str
+    table: Table
+    choices: Mapping[str, frozenset[str]]
+    standing: Mapping[str, str]
+
+
+def release(version: str, installed: Installed | None = None) -> Release:
+    """The options of a release: by the source of the installed package where no table has it, else by the tables."""
+    if installed is None or installed.table is None:
+        return Release(version=version, table=of(version), choices=choices(version), standing=standing(version))
+    few = {name: frozenset(map(str, each)) for name, each in installed.choices.items()}
+    return Release(version=version, table=installed.table, choices=few, standing=installed.standing)
 
 
 def operational(name: str) -> bool:

@@ -6,17 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from lockllm.engines import Installed
 from lockllm.engines._argparse import Parsed, Problem, Word, parse
 from lockllm.engines._values import unresolved
 from lockllm.engines.sglang import options
+from lockllm.engines.sglang.options import Release
 
 
-def read(words: Sequence[str], version: str | None) -> tuple[Parsed, str]:
+def read(words: Sequence[str], version: str | None, installed: Installed | None = None) -> tuple[Parsed, Release]:
     """The line as its release reads it; without one, as the newest release that refuses least."""
     if version:
-        return _as_read_by(words, version), version
-    found: tuple[int, Parsed, str] | None = None
-    for candidate in reversed(options.VERSIONS):
+        known = options.release(version, installed)
+        return _as_read_by(words, known), known
+    found: tuple[int, Parsed, Release] | None = None
+    for candidate in map(options.release, reversed(options.VERSIONS)):
         parsed = _as_read_by(words, candidate)
         if found is None or len(parsed.problems) < found[0]:
             found = len(parsed.problems), parsed, candidate
@@ -26,24 +29,23 @@ def read(words: Sequence[str], version: str | None) -> tuple[Parsed, str]:
     return found[1], found[2]
 
 
-def without_effect(parsed: Parsed, version: str) -> Iterator[str]:
+def without_effect(parsed: Parsed, release: Release) -> Iterator[str]:
     """Options that the release accepts with a warning, and of which nothing comes."""
-    standing = options.standing(version)
     for name in dict.fromkeys(word.name for word in parsed.words):
-        if standing.get(name) == "idle":
+        if release.standing.get(name) == "idle":
             yield "--" + name.replace("_", "-")
 
 
-def _as_read_by(words: Sequence[str], version: str) -> Parsed:
-    parsed = parse(words, options.of(version))
-    more = [problem for word in parsed.words if word.known for problem in _refused(word, version)]
+def _as_read_by(words: Sequence[str], release: Release) -> Parsed:
+    parsed = parse(words, release.table)
+    more = [problem for word in parsed.words if word.known for problem in _refused(word, release)]
     return msgspec.structs.replace(parsed, problems=(*parsed.problems, *more)) if more else parsed
 
 
-def _refused(word: Word, version: str) -> Iterator[Problem]:
-    if options.standing(version).get(word.name) == "gone":
+def _refused(word: Word, release: Release) -> Iterator[Problem]:
+    if release.standing.get(word.name) == "gone":
         yield Problem(flag=word.flag, reason="this release refuses it: another option replaced it")
-    allowed = options.choices(version).get(word.name)
+    allowed = release.choices.get(word.name)
     if allowed is None or isinstance(word.value, bool):
         return
     for each in word.value if isinstance(word.value, tuple) else (word.value,):
