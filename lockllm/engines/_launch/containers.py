@@ -44,29 +44,29 @@ def _set(text: str) -> frozenset[str]:
 _FLAGS = _set(
     "-d --detach -i --interactive -t --tty --rm --init --privileged -P --publish-all --read-only --no-healthcheck "
     "--oom-kill-disable --sig-proxy --disable-content-trust -q --quiet --help --replace --tls-verify --http-proxy "
-    "--rmi --env-host --no-hosts --no-hostname --passwd --rootfs --unsetenv-all --read-only-tmpfs --use-api- "
-    "socket"
+    "--rmi --env-host --no-hosts --no-hostname --passwd --rootfs --unsetenv-all --read-only-tmpfs "
+    "--use-api-socket"
 )
 _VALUES = _set(
     "-a --attach --add-host --annotation --blkio-weight --cap-add --cap-drop --cgroup-parent --cgroupns --cidfile "
     "--cpu-period --cpu-quota --cpu-rt-period --cpu-rt-runtime -c --cpu-shares --cpus --cpuset-cpus --cpuset-mems "
-    "--detach-keys --device --device-cgroup-rule --device-read-bps --device-write-bps --dns --dns-option --dns- "
-    "search --domainname --entrypoint -e --env --env-file --expose --gpus --group-add --health-cmd --health- "
-    "interval --health-retries --health-timeout -h --hostname --ip --ip6 --ipc --isolation --kernel-memory -l "
-    "--label --label-file --link --link-local-ip --log-driver --log-opt --mac-address -m --memory --memory- "
-    "reservation --memory-swap --memory-swappiness --mount --name --net --network --network-alias --net-alias "
-    "--oom-score-adj --pid --pids-limit --platform -p --publish --pull --restart --runtime --security-opt --shm- "
-    "size --stop-signal --stop-timeout --storage-opt --sysctl --tmpfs --ulimit -u --user --userns --uts -v "
+    "--detach-keys --device --device-cgroup-rule --device-read-bps --device-write-bps --dns --dns-option "
+    "--dns-search --domainname --entrypoint -e --env --env-file --expose --gpus --group-add --health-cmd "
+    "--health-interval --health-retries --health-timeout -h --hostname --ip --ip6 --ipc --isolation --kernel-memory -l "
+    "--label --label-file --link --link-local-ip --log-driver --log-opt --mac-address -m --memory "
+    "--memory-reservation --memory-swap --memory-swappiness --mount --name --net --network --network-alias --net-alias "
+    "--oom-score-adj --pid --pids-limit --platform -p --publish --pull --restart --runtime --security-opt "
+    "--shm-size --stop-signal --stop-timeout --storage-opt --sysctl --tmpfs --ulimit -u --user --userns --uts -v "
     "--volume --volume-driver --volumes-from -w --workdir --pod --secret --systemd --conmon-pidfile --authfile "
     "--arch --os --variant --timezone --tz --umask --requires --unsetenv --device-read-iops --health-start-period "
     "--hooks-dir --image-volume --infra-command --requests --preserve-fds --sdnotify --seccomp-policy "
-    "--subgidname --subuidname --uidmap --gidmap --hostuser --cgroup-conf --chrootdirs --decryption-key --group- "
-    "entry --passwd-entry"
+    "--subgidname --subuidname --uidmap --gidmap --hostuser --cgroup-conf --chrootdirs --decryption-key "
+    "--group-entry --passwd-entry"
 )
 _SIF_VALUES = _set(
     "-B --bind --env --env-file -H --home --pwd --cwd -W --workdir -o --overlay -S --scratch --app --add-caps "
-    "--drop-caps --apply-cgroups --dns --fusemount --hostname --mount --network --network-args --security --pem- "
-    "path --shell --cpus --cpuset-cpus --memory --blkio-weight"
+    "--drop-caps --apply-cgroups --dns --fusemount --hostname --mount --network --network-args --security "
+    "--pem-path --shell --cpus --cpuset-cpus --memory --blkio-weight"
 )
 
 

@@ -97,6 +97,9 @@ DEFAULT: dict[str, tuple[str, ...]] = {
 }
 """The words that an image of an engine puts before the arguments that it is given."""
 
+MODULE_OF_VLLM = ("python3", "-m", "vllm.entrypoints.openai.api_server")
+"""What vLLM's images ran before 0.11.1, with the model as an option."""
+
 _PYTHON = re.compile(r"(python|pypy)(\d+(\.\d+)*)?[a-z]?(\.exe)?\Z")
 _PYTHON_VALUES = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from lockllm.engines._launch import containers, shell
-from lockllm.engines._launch.forms import DEFAULT, PROGRAMS, base, find, is_python, python_module, python_script
+from lockllm.engines._launch.forms import (
+    DEFAULT,
+    MODULE_OF_VLLM,
+    PROGRAMS,
+    base,
+    find,
+    is_python,
+    python_module,
+    python_script,
+)
 from lockllm.engines._launch.wrappers import WRAPPERS, Inner, inner
 
 _LAYERS = 24
@@ -56,8 +66,17 @@ def unwrap(argv: Sequence[str], env: Mapping[str, str], engine: str | None = Non
 def _bare(state: Unwrapped, engine: str | None) -> Unwrapped:
     """Arguments without a program."""
     if engine in DEFAULT:
-        return msgspec.structs.replace(state, argv=(*DEFAULT[engine or ""], *state.argv), reach="image-args")
+        return msgspec.structs.replace(
+            state, argv=(*_before(engine or "", state.argv), *state.argv), reach="image-args"
+        )
     return _stop(state, "no program stands on this line: it looks like an image's arguments; name the engine")
+
+
+def _before(engine: str, argv: Sequence[str]) -> tuple[str, ...]:
+    """The words that an image of that engine puts before these. vLLM's ran the module up to 0.11.0: `--model NAME`."""
+    if engine == "vllm" and any(word.partition("=")[0] == "--model" for word in argv):
+        return MODULE_OF_VLLM
+    return DEFAULT[engine]
 
 
 def _layer(state: Unwrapped, engine: str | None) -> Unwrapped | None:
@@ -85,6 +104,8 @@ def _layer(state: Unwrapped, engine: str | None) -> Unwrapped | None:
     inside = inner(wrapper, argv, state.env) if wrapper else _after_dashes(argv, state.env)
     if inside is None:
         return None
+    if name == "uvx" and inside.argv and re.fullmatch(r"[\w.-]+@\S+", inside.argv[0]):  # uvx vllm@0.10.2
+        inside = msgspec.structs.replace(inside, argv=(inside.argv[0].partition("@")[0], *inside.argv[1:]))
     warnings = list(state.warnings)
     if wrapper is None or name in _ENTRYPOINTS:
         warnings.append(f"{name} may add or change arguments: look at the process that it starts")
@@ -183,7 +204,7 @@ def _image(state: Unwrapped, image: str, engine: str | None) -> Unwrapped:
     if state.argv and find(state.argv) is not None and known != "ollama":
         return state
     if known in DEFAULT:
-        words = DEFAULT[known or ""]
+        words = _before(known or "", state.argv)
         if known == "ollama":
             words = (*words, *(() if state.argv else ("serve",)))
         return msgspec.structs.replace(state, argv=(*words, *state.argv))

@@ -38,9 +38,9 @@ _UV = (
     "--with --with-editable --with-requirements -p --python --project --directory --env-file --extra --group "
     "--only-group --no-group --package --index --index-url -i --default-index --extra-index-url --find-links -f "
     "--index-strategy --keyring-provider --resolution --prerelease --exclude-newer --link-mode --cache-dir "
-    "--config-file --color --refresh-package --upgrade-package -P --reinstall-package --no-build-package --no- "
-    "binary-package --config-setting -C --from --with-executables-from --constraints -c --overrides --torch- "
-    "backend --python-platform --no-extra"
+    "--config-file --color --refresh-package --upgrade-package -P --reinstall-package --no-build-package "
+    "--no-binary-package --config-setting -C --from --with-executables-from --constraints -c --overrides "
+    "--torch-backend --python-platform --no-extra"
 )
 _CONDA = _w(
     "-n --name -p --prefix --cwd -a --attach -e --env -r --root-prefix", verb="run", cwd="--cwd", env="-e --env"
@@ -49,8 +49,8 @@ _SRUN = (
     "-N --nodes -n --ntasks -c --cpus-per-task -p --partition -t --time -J --job-name -w --nodelist -x --exclude "
     "-o --output -e --error -i --input -A --account -G --gpus --gres --mem -D --chdir --export -q --qos -C "
     "--constraint --mpi --cpu-bind --gpus-per-node --ntasks-per-node --gpus-per-task --container-image "
-    "--container-mounts --container-workdir --jobid --container-name --distribution -m --wait -W --label --multi- "
-    "prog"
+    "--container-mounts --container-workdir --jobid --container-name --distribution -m --wait -W --label "
+    "--multi-prog"
 )
 _NSYS = (
     "-t --trace -s --sample -o --output -w --show-output -y --delay -d --duration -c --capture-range -e --env-var "

@@ -273,10 +273,10 @@ _PRESETS = (
     "--vision-gemma-12b-default"
 ).split()
 GONE = frozenset(
-    "--draft-max --draft --draft-n --draft-min --draft-n-min --spec-ngram-size-n --spec-ngram-size-m --spec- "
-    "ngram-min-hits --mmap --no-mmap --mlock -dio --direct-io -ndio --no-direct-io --system-prompt-file -spf "
-    "--lora-base --penalize-nl -cd --ctx-size-draft --spec-draft-ctx-size -hfv -hfrv --hf-repo-v -hffv --hf- "
-    "file-v -cpent --checkpoint-every-n-tokens --public-path --spec-replace".split()
+    "--draft-max --draft --draft-n --draft-min --draft-n-min --spec-ngram-size-n --spec-ngram-size-m "
+    "--spec-ngram-min-hits --mmap --no-mmap --mlock -dio --direct-io -ndio --no-direct-io --system-prompt-file -spf "
+    "--lora-base --penalize-nl -cd --ctx-size-draft --spec-draft-ctx-size -hfv -hfrv --hf-repo-v -hffv "
+    "--hf-file-v -cpent --checkpoint-every-n-tokens --public-path --spec-replace".split()
 )
 """Spellings that b11434 refuses, although an older build took them."""
 NEVER = frozenset(("--config", "-config", "--model-path", "--temp-file"))

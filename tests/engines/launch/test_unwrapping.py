@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,9 @@ def test_a_real_command_gives_its_engine_whole_or_says_why_not(row: dict[str, An
         ["uv", "run", "--with", "vllm", "--no-sync", *SERVE],
         ["uv", "run", "-m", "vllm.entrypoints.openai.api_server", "m"],
         ["uvx", "--from", "vllm==0.10", *SERVE],
+        ["uvx", "vllm@0.10.2", "serve", "m"],
+        ["uv", "run", "--no-binary-package", "x", "--torch-backend", "cu128", *SERVE],
+        ["srun", "--multi-prog", "x", *SERVE],
         ["conda", "run", "--no-capture-output", "-n", "env", *SERVE],
         ["poetry", "run", *SERVE],
         ["dumb-init", "--", *SERVE],
@@ -62,6 +66,20 @@ def test_a_real_command_gives_its_engine_whole_or_says_why_not(row: dict[str, An
         ["busybox", "sh", "-c", "vllm serve m"],
         ["sh", "-c", 'exec vllm serve "$@"', "sh", "m"],
         ["docker", "run", "-it", "--rm", "-p8000:8000", "vllm/vllm-openai:v0.10.0", "m"],
+        [
+            "docker",
+            "run",
+            "--shm-size",
+            "16g",
+            "--dns-search",
+            "x",
+            "--memory-reservation",
+            "4g",
+            "vllm/vllm-openai",
+            "m",
+        ],
+        ["docker", "run", "--health-interval", "5s", "--use-api-socket", "vllm/vllm-openai", "m"],
+        ["singularity", "exec", "--pem-path", "x", "any.sif", *SERVE],
         ["podman", "run", "--entrypoint", "vllm", "registry.local/any:1", "serve", "m"],
         ["docker", "run", "--entrypoint=bash", "any", "-c", "vllm serve m"],
         ["singularity", "exec", "--nv", "-B", "/a:/b", "any.sif", *SERVE],
@@ -135,6 +153,25 @@ def test_a_hint_names_the_engine_of_bare_arguments() -> None:
     assert reached(["--model-id", "m"], engine="tgi").args == ("--model-id", "m")
     assert reached(["-m", "x.gguf"], engine="llama.cpp").engine == "llama.cpp"
     assert reached([], engine="tgi").args == ()
+
+
+def test_an_image_of_vllm_takes_the_model_as_an_option_too() -> None:
+    form = reached(["docker", "run", "vllm/vllm-openai:v0.8.5", "--model", "m", "-tp", "2"])
+    assert form.program[1:] == ("-m", "vllm.entrypoints.openai.api_server")
+    assert form.args == ("--model", "m", "-tp", "2")
+    assert reached(["--model=m"], engine="vllm").program == form.program
+
+
+def test_no_name_of_an_option_is_cut_at_the_end_of_a_line() -> None:
+    import lockllm.engines
+
+    cut = [
+        f"{path.name}: {line.strip()}"
+        for path in Path(lockllm.engines.__file__).parent.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if re.search(r' "?--?[a-z-]+- "$', line)
+    ]
+    assert cut == []
 
 
 def test_an_option_before_the_image_is_no_argument_of_the_server() -> None:
