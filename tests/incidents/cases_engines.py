@@ -115,8 +115,8 @@ CASES: Mapping[str, Case] = {
     "sglang-4324": Case(engine="sglang", before=sglang("0.4.1.post7+g1111111"), after=sglang("0.4.4+g2222222")),
     "sglang-10785": Case(
         engine="sglang",
-        before=sglang("0.5.3", "--enable-deterministic-inference --tp 2", gpu={"count": "8"}),
-        after=sglang("0.5.3", "--enable-deterministic-inference --tp 4", gpu={"count": "8"}),
+        before=sglang("0.5.3", "--enable-deterministic-inference --attention-backend fa3 --tp 2", gpu={"count": "8"}),
+        after=sglang("0.5.3", "--enable-deterministic-inference --attention-backend fa3 --tp 4", gpu={"count": "8"}),
     ),
     "sglang-18364": Case(
         engine="sglang",

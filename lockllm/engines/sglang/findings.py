@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from lockllm.engines import Context, Given
 from lockllm.engines._collect import known_value
 from lockllm.engines._releases import at_least, below, beyond
+from lockllm.engines.sglang.attention import DETERMINISTIC_SINCE, accepts_deterministic, falls_back, keeps_radix
 from lockllm.engines.sglang.options import NEWEST
-from lockllm.engines.sglang.rules import DETERMINISTIC_SINCE, accepts_deterministic, keeps_radix
 from lockllm.facts.observation import Check, CheckStatus
 
 _NAME = "check.deterministic_holds"
@@ -20,6 +20,14 @@ def checks(given: Given | None, context: Context) -> Iterable[Check]:
         return
     yield from _deterministic(given, context.version)
     yield from _seed(given, context.version)
+    if falls_back(
+        context.version, known_value(given, "serve.attention_backend"), known_value(given, "serve.kv_cache_dtype")
+    ):
+        yield Check(
+            "check.settings_take_effect", CheckStatus.FAIL,
+            "fa3 does not take an fp8_e5m2 cache: SGLang computes attention with triton",
+            "argument --attention-backend", "use --kv-cache-dtype fp8_e4m3, or name triton",
+        )  # fmt: skip
 
 
 def _deterministic(given: Given, version: str) -> Iterable[Check]:
@@ -28,6 +36,11 @@ def _deterministic(given: Given, version: str) -> Iterable[Check]:
     backend = known_value(given, "serve.attention_backend")
     if below(version, DETERMINISTIC_SINCE):
         yield Check(_NAME, CheckStatus.FAIL, f"sglang {version} has no deterministic mode", "", "use 0.5.3 or newer")
+    elif backend is None and not accepts_deterministic(version, None):
+        yield Check(
+            _NAME, CheckStatus.FAIL, f"sglang {version} starts deterministic mode only where a backend is named",
+            "argument --enable-deterministic-inference", "give --attention-backend fa3",
+        )  # fmt: skip
     elif isinstance(backend, str) and not accepts_deterministic(version, backend):
         yield Check(
             _NAME, CheckStatus.FAIL, f"deterministic mode does not start with the {backend} attention backend",

@@ -121,8 +121,12 @@ def _info(info: Mapping[str, Any], source: str, context: Context) -> Told:
             yield seen("engine.build", built.group(1), f"{source}: version", By.ENDPOINT)
     elif isinstance(version, str):
         yield Unobserved(("engine", "version"), "a build without version information", "look at its metadata")
+    shared = info.get("enable_dp_attention") is True and info.get("dp_size") != 1
+    if shared:
+        reason = "with DP attention the server shows each rank's share of what was asked"
+        yield Unobserved(("serve", "chunked_prefill_size"), reason, "look at the process: run lockllm on that host")
     for name, key in {**PLAIN, **_DRAFTED}.items():
-        value = info.get(name)
+        value = info.get(name) if not shared or name != "chunked_prefill_size" else None
         if value is not None and value != "auto" and not (name == "quantization" and value == ""):
             yield seen(key, value, f"{source}: {name}", By.ENDPOINT)
     for name, key in MAYBE.items():

@@ -11,47 +11,28 @@ from typing import Any
 
 from lockllm.engines import Context, Given
 from lockllm.engines._releases import at_least, below, beyond, order
+from lockllm.engines.sglang import attention, installed_defaults
+from lockllm.engines.sglang.known import Known
 from lockllm.engines.sglang.options import NEWEST
-from lockllm.facts.fact import Path
-from lockllm.facts.keys import parse
-from lockllm.facts.observation import ABSENT, By, Raw, Reading, Unobserved
+from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.facts.types import memory_bytes, whole
+from lockllm.facts.types import memory_bytes
 
 OLDEST = "0.3.4"
-DETERMINISTIC_SINCE = "0.5.3"
 GENERATION_CONFIG_SINCE = "0.5.4"
-RADIX_WITH_DETERMINISTIC: tuple[tuple[str, frozenset[str]], ...] = (
-    ("0.5.3", frozenset({"fa3"})),
-    ("0.5.4", frozenset({"fa3", "triton"})),
-    ("0.5.14", frozenset({"fa3", "triton", "ascend"})),
-    ("0.5.16", frozenset({"fa3", "triton", "ascend", "fa4"})),
-)
-"""Since a release: the attention backends with which deterministic mode keeps the radix cache."""
-
-DETERMINISTIC_BACKENDS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("0.5.3", frozenset({"flashinfer", "fa3", "triton"})),
-    ("0.5.14", frozenset({"flashinfer", "fa3", "triton", "ascend"})),
-    ("0.5.16", frozenset({"flashinfer", "fa3", "triton", "ascend", "fa4"})),
-    ("0.5.20", frozenset({"flashinfer", "fa3", "triton", "ascend", "fa4", "intel_xpu"})),
-)
-"""Since a release: the attention backends that deterministic mode accepts."""
-
 _CHUNKS: tuple[tuple[str, str, tuple[tuple[float, int], ...]], ...] = (
     ("0.3.4", "0.3.6", ((0, 8192),)),
     ("0.4.0", "0.4.6", ((25_000, 2048), (0, 8192))),
-    ("0.4.10", "0.5.1", ((35 * 1024, 2048), (160 * 1024, 8192), (0, 16384))),
+    ("0.4.8", "0.5.2", ((35 * 1024, 2048), (160 * 1024, 8192), (0, 16384))),
     ("0.5.3", "0.5.18", ((35 * 1024, 2048), (60 * 1024, 4096), (160 * 1024, 8192), (0, 16384))),
     ("0.5.20", NEWEST, ((20 * 1024, 2048), (60 * 1024, 4096), (160 * 1024, 8192), (0, 16384))),
 )
-"""Releases read, and the chunk below each size of GPU memory in MiB; 0: any size."""
+"""Releases read, and the chunk below each size of GPU memory in MiB; 0: any size.
 
-_PLAIN_ATTENTION = frozenset(
-    """
-    LlamaForCausalLM MistralForCausalLM Qwen2ForCausalLM Qwen3ForCausalLM Phi3ForCausalLM InternLM2ForCausalLM
-    """.split()
-)
-"""Architectures for which no release read has a rule of its own."""
+A size is told in whole GiB and a card always shows a little less, so one that equals a bound lies below it.
+"""
+_MULTI_ITEM = "serve.args.enable_mis"
+
 _DEFAULTS: Mapping[str, Any] = {
     "serve.tensor_parallel_size": 1,
     "serve.pipeline_parallel_size": 1,
@@ -69,57 +50,36 @@ _SAMPLED = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 Told = Iterable["Reading | Unobserved"]
 
 
-class _Known:
-    """What the rules look at: facts given, facts of checkpoint and host."""
-
-    def __init__(self, given: Given | None, context: Context) -> None:
-        self.version = context.version or ""
-        self.context = context
-        self.auto = given.auto if given else frozenset()
-        self.given: dict[Path, Any] = {
-            reading.fact.path: reading.value for reading in (given.readings if given else ())
-        }
-        self.paths = frozenset(each.fact.path for each in given.paths) if given else frozenset()
-
-    def get(self, key: str) -> Any:
-        path = parse(key)
-        for held in (self.given, self.context.checkpoint, self.context.host):
-            value = held.get(path)
-            if value is not None and value is not ABSENT and not isinstance(value, Raw):
-                return value
-        return None
-
-    def has(self, key: str) -> bool:
-        path = parse(key)
-        return path in self.given or path in self.paths
-
-    def rule(self, key: str, value: Any, why: str = "") -> Reading:
-        return seen(key, value, f"sglang {self.version}: {why}" if why else f"sglang {self.version}", By.RULE)
-
-    def default(self, key: str, value: Any) -> Reading:
-        return seen(key, value, f"default of sglang {self.version}", By.DEFAULT)
-
-
 def effective(given: Given | None, context: Context) -> Told:
     """Defaults and resolved `auto`s over what was given."""
-    known = _Known(given, context)
+    known = Known(given, context)
     if context.version is None:
         yield Unobserved(("serve",), "the release of SGLang is not known", "name it, or look where it is installed")
         return
     if beyond(context.version, NEWEST) or below(context.version, OLDEST):
         reason = f"the rules of SGLang {context.version} were not read ({OLDEST} to {NEWEST} were)"
+        if context.installed is not None and context.installed.table is not None:
+            yield from installed_defaults.told(given, context, context.installed, reason)
         for group in ("serve", "sampling"):
             yield Unobserved((group,), reason, "observe the running server, or use a newer lockllm")
         return
+    yield from _on_policy(known)
     yield from _plain(known)
     yield from _dtypes(known)
     yield from _lengths(known)
-    backend = yield from _attention(known)
+    backend = yield from attention.backend(known)
     yield from _modes(known, backend)
     yield from sampling(known)
 
 
-def _plain(known: _Known) -> Told:
+def _on_policy(known: Known) -> Told:
+    """`--rl-on-policy-target` switches deterministic mode on (0.5.5 and newer)."""
+    if known.get("serve.args.rl_on_policy_target") is not None and not known.has("serve.batch_invariant"):
+        yield known.rule("serve.batch_invariant", True, "--rl-on-policy-target asks for it")
+        known.given[("serve", "batch_invariant")] = True
+
+
+def _plain(known: Known) -> Told:
     for key, value in _DEFAULTS.items():
         if not known.has(key):
             yield known.default(key, value)
@@ -134,7 +94,7 @@ def _plain(known: _Known) -> Told:
         )
 
 
-def _dtypes(known: _Known) -> Told:
+def _dtypes(known: Known) -> Told:
     if not known.has("serve.dtype"):
         declared = known.get("checkpoint.dtype")
         if declared is None:
@@ -159,7 +119,7 @@ def _dtypes(known: _Known) -> Told:
         yield from _kv(known)
 
 
-def _kv(known: _Known) -> Told:
+def _kv(known: Known) -> Told:
     stored = known.get("quantization.kv_cache")
     dtype = known.get("serve.dtype")
     if known.get("quantization.method") is None and not known.context.checkpoint:
@@ -172,31 +132,60 @@ def _kv(known: _Known) -> Told:
         yield Unobserved(("serve", "kv_cache_dtype"), "auto follows the model's dtype, which is not known", "")
 
 
-def _lengths(known: _Known) -> Told:
+def _lengths(known: Known) -> Told:
     if not known.has("serve.max_model_len"):
         declared = known.get("checkpoint.max_position_embeddings")
         if isinstance(declared, int):
             yield known.rule("serve.max_model_len", int(declared * _factor(known)), "the checkpoint's own context")
-    if known.has("serve.chunked_prefill_size"):
+    if known.has("serve.chunked_prefill_size") and not known.get(_MULTI_ITEM):
         return
+    size, why = _chunk_of(known)
+    if size is None:
+        yield Unobserved(("serve", "chunked_prefill_size"), why, "give --chunked-prefill-size N")
+    else:
+        yield known.rule("serve.chunked_prefill_size", size, why)
+    yield known.rule(
+        "serve.enable_chunked_prefill", size is None or size > 0, why if size else "prompts are cut by default"
+    )
+
+
+def _chunk_of(known: Known) -> tuple[int | None, str]:
+    if why := _uncut(known):
+        return -1, why
     memory = known.get("host.gpu_memory")
     if known.get("host.platform") == "cpu":
-        yield known.rule("serve.chunked_prefill_size", 4096, "no GPU")
-        yield known.rule("serve.enable_chunked_prefill", True, "no GPU")
-        return
-    size = _chunk(known.version, memory_bytes(memory) / 2**20) if isinstance(memory, str) else None
-    if size is None:
-        reason = "it follows the size of GPU memory"
-        yield Unobserved(("serve", "chunked_prefill_size"), reason, "give --chunked-prefill-size N")
-        yield known.rule("serve.enable_chunked_prefill", True, "prompts are cut by default")
-        return
-    if known.get("serve.args.enable_dp_attention") is True:
-        size //= max(1, known.get("serve.data_parallel_size") or 1)
-    yield known.rule("serve.chunked_prefill_size", size, f"GPU memory of {memory}")
-    yield known.rule("serve.enable_chunked_prefill", True, "prompts are cut by default")
+        if at_least(known.version, "0.5.3"):
+            return None, "it follows the memory of the host"
+        size: int | None = 4096 if at_least(known.version, "0.4.8") else 8192
+        why = "no GPU"
+    elif not isinstance(memory, str) or known.get("host.mig") is not None:
+        return None, "it follows the size of GPU memory"
+    else:
+        size = _chunk(known.version, memory_bytes(memory) / 2**20)
+        why = f"GPU memory of {memory}" if size is not None else "it follows the size of GPU memory"
+    return (size // _ranks(known) if size else size), why
 
 
-def _factor(known: _Known) -> float:
+def _ranks(known: Known) -> int:
+    """Among how many ranks of DP attention a chunk is shared: two up to 0.4.5, since all of them."""
+    if known.get("serve.args.enable_dp_attention") is not True:
+        return 1
+    return max(1, known.get("serve.data_parallel_size") or 1) if at_least(known.version, "0.4.5") else 2
+
+
+def _uncut(known: Known) -> str:
+    """Why prompts are not cut, whatever is asked."""
+    if _eagle_alone(known):
+        return "EAGLE takes whole prompts in this release"
+    return "several items are scored in one prompt" if known.get(_MULTI_ITEM) else ""
+
+
+def _eagle_alone(known: Known) -> bool:
+    early = at_least(known.version, "0.4.2") and below(known.version, "0.4.4")
+    return early and known.get("serve.speculative.method") == "EAGLE"
+
+
+def _factor(known: Known) -> float:
     """The factor of the rotary scaling, where it is not in the declared length already."""
     kind, factor = known.get("checkpoint.rope_type"), known.get("checkpoint.rope_factor")
     if known.get("checkpoint.original_max_position_embeddings") is not None or kind == "llama3":
@@ -212,89 +201,50 @@ def _chunk(version: str, mebibytes: float) -> int | None:
         older = [tiers for _, last, tiers in _CHUNKS if order(last)[0] < key][-1:]
         newer = [tiers for first, _, tiers in _CHUNKS if order(first)[0] > key][:1]
         inside = older + newer
-    sizes = {next(size for bound, size in tiers if not bound or mebibytes < bound) for tiers in inside}
+    sizes = {next(size for bound, size in tiers if not bound or mebibytes <= bound) for tiers in inside}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _attention(known: _Known) -> Any:
-    """The attention backend; the generator's value is what is in force, or None."""
-    given = known.get("serve.attention_backend")
-    if given is not None:
-        return given
-    value, why = _backend(known)
-    if value is None:
-        yield Unobserved(("serve", "attention_backend"), why, "give --attention-backend, or observe the running server")
-    else:
-        yield known.rule("serve.attention_backend", value, why)
-    return value
-
-
-def _backend(known: _Known) -> tuple[str | None, str]:
-    capability = str(known.get("host.compute_capability") or "")
-    major = whole(capability.partition(".")[0]) or 0
-    if known.get("serve.batch_invariant") is True:
-        if not major:
-            return None, "deterministic mode picks it by GPU, which is not known"
-        return ("flashinfer", "deterministic mode on this GPU") if major >= 10 else ("fa3", "deterministic mode")
-    if known.get("checkpoint.architecture") not in _PLAIN_ATTENTION:
-        return None, "architectures have rules of their own"
-    if known.get("host.platform") not in ("cuda", None) or not major:
-        return None, "it follows the GPU, which is not known"
-    return _by_gpu(known, major)
-
-
-def _by_gpu(known: _Known, major: int) -> tuple[str | None, str]:
-    installed = "flashinfer-python" in known.context.packages or "flashinfer" in known.context.packages
-    drafts = known.get("serve.speculative.eagle_topk")
-    if isinstance(drafts, int) and drafts > 1:
-        return None, "tree drafts have rules of their own"
-    if major == 9 and at_least(known.version, "0.4.6"):
-        return "fa3", "Hopper"
-    if major == 10 and at_least(known.version, "0.5.7"):
-        return ("trtllm_mha", "Blackwell") if at_least(known.version, "0.5.10") else (None, "the rule moved about here")
-    if not known.context.packages:
-        return None, "it follows whether FlashInfer is installed"
-    return ("flashinfer", "FlashInfer is installed") if installed else ("triton", "FlashInfer is not installed")
-
-
-def _since(table: tuple[tuple[str, frozenset[str]], ...], version: str) -> frozenset[str]:
-    return next((names for first, names in reversed(table) if at_least(version, first)), frozenset())
-
-
-def keeps_radix(version: str, backend: str) -> bool:
-    """Whether deterministic mode keeps the radix cache with that backend."""
-    return backend in _since(RADIX_WITH_DETERMINISTIC, version)
-
-
-def accepts_deterministic(version: str, backend: str) -> bool:
-    """Whether deterministic mode starts with that backend."""
-    return backend in _since(DETERMINISTIC_BACKENDS, version)
-
-
-def _modes(known: _Known, backend: str | None) -> Told:
-    fixed = known.get("serve.batch_invariant") is True
+def _modes(known: Known, backend: str | None) -> Told:
     if not known.has("serve.batch_invariant"):
         yield known.default("serve.batch_invariant", False)
-    off = known.get("serve.enable_prefix_caching") is False
-    if fixed and not off:
-        if backend is None:
-            yield Unobserved(
-                ("serve", "enable_prefix_caching"), "deterministic mode keeps it with some attention backends only", ""
-            )
-        else:
-            kept = keeps_radix(known.version, backend)
-            yield known.rule("serve.enable_prefix_caching", kept, f"deterministic mode with {backend}")
+    cached, why = _prefixes(known, backend)
+    if cached is None:
+        yield Unobserved(("serve", "enable_prefix_caching"), why, "")
+    elif why:
+        yield known.rule("serve.enable_prefix_caching", cached, why)
     elif not known.has("serve.enable_prefix_caching"):
         yield known.default("serve.enable_prefix_caching", True)
-    if not known.has("serve.enforce_eager"):
-        eager = backend in ("torch_native", "flex_attention")
-        if eager or backend is not None or known.get("host.platform") == "cuda":
-            yield known.rule("serve.enforce_eager", eager, "graphs are captured but with torch_native")
-        else:
-            yield Unobserved(("serve", "enforce_eager"), "it follows the attention backend", "")
+    if known.has("serve.enforce_eager"):
+        return
+    if known.get("serve.args.disaggregation_mode") == "prefill":
+        yield Unobserved(("serve", "enforce_eager"), "a prefill server captures what its release lets it", "")
+    elif backend is not None or known.get("host.platform") == "cuda":
+        eager = backend in ("torch_native", "flex_attention") or known.get(_MULTI_ITEM) is True
+        yield known.rule("serve.enforce_eager", eager, "graphs are captured but with torch_native")
+    else:
+        yield Unobserved(("serve", "enforce_eager"), "it follows the attention backend", "")
 
 
-def sampling(known: _Known) -> Told:
+def _prefixes(known: Known, backend: str | None) -> tuple[bool | None, str]:
+    """Whether prefixes are cached, and why where a rule decides; no reason: as asked, or by default."""
+    if known.get("serve.enable_prefix_caching") is False:
+        return False, ""
+    if known.get(_MULTI_ITEM) is True:
+        return False, "several items are scored in one prompt"
+    if _eagle_alone(known):
+        return False, "EAGLE switches it off in this release"
+    kept = known.get("serve.args.disaggregation_decode_enable_radix_cache") is True
+    if known.get("serve.args.disaggregation_mode") == "decode" and not kept:
+        return False, "a decode server caches no prefixes"
+    if known.get("serve.batch_invariant") is True:
+        if backend is None:
+            return None, "deterministic mode keeps it with some attention backends only"
+        return attention.keeps_radix(known.version, backend), f"deterministic mode with {backend}"
+    return True, ""
+
+
+def sampling(known: Known) -> Told:
     """The server's own sampling defaults for a chat completion, and where completions and /generate differ."""
     since = at_least(known.version, GENERATION_CONFIG_SINCE)
     source = known.get("serve.generation_config")
@@ -311,7 +261,7 @@ def sampling(known: _Known) -> Told:
     yield from _from_checkpoint(known)
 
 
-def _from_checkpoint(known: _Known) -> Told:
+def _from_checkpoint(known: Known) -> Told:
     checkpoint = known.context.checkpoint
     declared = {path[2]: value for path, value in checkpoint.items() if path[:2] == ("checkpoint", "generation_config")}
     if not checkpoint:
@@ -341,6 +291,6 @@ def _from_checkpoint(known: _Known) -> Told:
             yield known.default(f"sampling.{key}", default)
 
 
-def _transformers_4(known: _Known) -> bool | None:
+def _transformers_4(known: Known) -> bool | None:
     installed = known.context.packages.get("transformers")
     return None if installed is None else order(installed)[0] < (5,)

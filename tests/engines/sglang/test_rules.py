@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lockllm.engines import Context, Form, load
-from lockllm.facts.observation import Reading, Unobserved
+from lockllm.facts.observation import CheckStatus, Reading, Unobserved
 from tests.engines import replay
 
 SGLANG = load("sglang")
@@ -64,6 +64,9 @@ def test_auto_dtype_follows_the_checkpoint(dtype: str, architecture: str, expect
         ("0.3.4", "24 GiB", 8192),
         ("0.4.4", "22 GiB", 2048),
         ("0.4.4", "80 GiB", 8192),
+        ("0.4.8", "32 GiB", 2048),
+        ("0.5.2", "48 GiB", 8192),
+        ("0.5.23", "20 GiB", 2048),  # such a card shows 20475 MiB
         ("0.4.10", "48 GiB", 8192),
         ("0.5.3", "48 GiB", 4096),
         ("0.5.18", "24 GiB", 2048),
@@ -88,7 +91,8 @@ def test_the_chunk_follows_release_and_memory(version: str, memory: str, expecte
         ("0.4.4", "9.0", {"flashinfer-python": "0.2"}, "flashinfer"),
         ("0.5.23", "10.0", {}, "trtllm_mha"),
         ("0.5.6", "10.0", {"flashinfer-python": "0.5"}, "flashinfer"),
-        ("0.5.8", "10.0", {"flashinfer-python": "0.6"}, None),
+        ("0.5.7", "10.0", {"flashinfer-python": "0.6"}, "trtllm_mha"),
+        ("0.5.23", "12.0", {"flashinfer-python": "0.7"}, "flashinfer"),
         ("0.5.23", "8.0", {"flashinfer-python": "0.7"}, "flashinfer"),
         ("0.5.23", "8.0", {"torch": "2.14"}, "triton"),
         ("0.5.23", "8.0", {}, None),
@@ -99,6 +103,127 @@ def test_the_attention_backend_follows_gpu_and_release(
 ) -> None:
     host = {**H100, ("host", "compute_capability"): capability}
     assert told(version=version, host=host, packages=packages).get("serve.attention_backend") == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "architecture", "expected"),
+    [
+        ("0.4.6", "MistralForCausalLM", "fa3"),
+        ("0.4.7", "MistralForCausalLM", None),  # the list changed about here
+        ("0.4.8", "MistralForCausalLM", "flashinfer"),
+        ("0.5.7", "MistralForCausalLM", "flashinfer"),
+        ("0.5.8", "MistralForCausalLM", "fa3"),
+        ("0.4.6", "Qwen3ForCausalLM", "flashinfer"),
+        ("0.4.8", "Qwen3ForCausalLM", "fa3"),
+        ("0.4.6", "Qwen2ForCausalLM", "fa3"),
+        ("0.5.3", "Phi3ForCausalLM", "flashinfer"),
+        ("0.5.23", "Phi3ForCausalLM", "fa3"),
+    ],
+)
+def test_hopper_gets_fa3_for_the_architectures_of_its_release(
+    version: str, architecture: str, expected: str | None
+) -> None:
+    checkpoint = {**LLAMA, ("checkpoint", "architecture"): architecture}
+    found = told(version=version, checkpoint=checkpoint, host=H100, packages={"flashinfer-python": "0.2"})
+    assert found.get("serve.attention_backend") == expected
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (("--speculative-algorithm", "EAGLE", "--speculative-eagle-topk", "1"), "fa3"),
+        (("--speculative-algorithm", "EAGLE", "--speculative-eagle-topk", "1", "--page-size", "64"), "flashinfer"),
+        (("--speculative-algorithm", "EAGLE", "--speculative-eagle-topk", "8"), "flashinfer"),
+        (("--speculative-algorithm", "EAGLE"), None),
+        (("--kv-cache-dtype", "fp8_e5m2"), "triton"),
+        (("--prefill-attention-backend", "fa4", "--decode-attention-backend", "fa4"), "fa4"),
+    ],
+)
+def test_drafts_caches_and_phases_move_the_attention_backend(args: tuple[str, ...], expected: str | None) -> None:
+    found = told(*args, host=H100, packages={"flashinfer-python": "0.7"})
+    assert found.get("serve.attention_backend") == expected
+
+
+def test_a_backend_that_does_not_take_the_cache_is_told() -> None:
+    checks = effective("--attention-backend", "fa3", "--kv-cache-dtype", "fp8_e5m2", host=H100)[1]
+    assert [check.detail for check in checks] == [
+        "fa3 does not take an fp8_e5m2 cache: SGLang computes attention with triton"
+    ]
+    assert effective("--attention-backend", "fa3", "--kv-cache-dtype", "fp8_e4m3", host=H100)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "size"), [("0.3.6", 8192), ("0.4.6", 8192), ("0.4.8", 4096), ("0.5.2", 4096), ("0.5.3", None)]
+)
+def test_without_a_gpu_the_chunk_is_fixed_until_it_follows_the_host(version: str, size: int | None) -> None:
+    found = told(version=version, host={("host", "platform"): "cpu"})
+    assert found.get("serve.chunked_prefill_size") == size
+    assert found["serve.enable_chunked_prefill"] is True
+
+
+@pytest.mark.parametrize(
+    ("version", "size"), [("0.4.4", 4096), ("0.4.6", 1024), ("0.5.23", 1024)], ids=["halved", "shared", "newest"]
+)
+def test_dp_attention_shares_the_chunk(version: str, size: int) -> None:
+    found = told("--enable-dp-attention", "--dp", "8", "--tp", "8", version=version, host=H100)
+    assert found["serve.chunked_prefill_size"] == size
+
+
+def test_a_slice_of_a_gpu_leaves_the_chunk_open() -> None:
+    host = {**H100, ("host", "mig"): "1g.20gb"}
+    assert "serve.chunked_prefill_size" in unseen(host=host)
+
+
+@pytest.mark.parametrize(
+    ("args", "version", "cached", "chunk"),
+    [
+        (("--speculative-algorithm", "EAGLE"), "0.4.3", False, -1),
+        (("--speculative-algorithm", "EAGLE"), "0.4.4", True, 8192),
+        (("--disaggregation-mode", "decode"), "0.5.3", False, 8192),
+        (("--disaggregation-mode", "decode", "--disaggregation-decode-enable-radix-cache"), "0.5.23", True, 8192),
+        (("--disaggregation-mode", "prefill"), "0.5.23", True, 8192),
+        (("--enable-mis",), "0.5.12", False, -1),
+        ((), "0.5.23", True, 8192),
+    ],
+)
+def test_some_modes_switch_prefix_caching_and_chunks_off(
+    args: tuple[str, ...], version: str, cached: bool, chunk: int
+) -> None:
+    found = told(*args, version=version, host=H100)
+    assert found["serve.enable_prefix_caching"] is cached
+    assert (found["serve.chunked_prefill_size"], found["serve.enable_chunked_prefill"]) == (chunk, chunk > 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "capability", "architecture", "expected"),
+    [
+        ("0.5.3", "9.0", "LlamaForCausalLM", None),
+        ("0.5.4", "9.0", "LlamaForCausalLM", "fa3"),
+        ("0.5.23", "8.0", "LlamaForCausalLM", "fa3"),
+        ("0.5.23", "10.0", "LlamaForCausalLM", "flashinfer"),
+        ("0.5.23", "12.0", "LlamaForCausalLM", "flashinfer"),
+        ("0.5.4", "10.0", "DeepseekV3ForCausalLM", "flashinfer"),
+        ("0.5.5", "10.0", "DeepseekV3ForCausalLM", "triton"),
+        ("0.5.23", "9.0", "DeepseekV3ForCausalLM", "fa3"),
+    ],
+)
+def test_deterministic_mode_picks_a_backend_by_gpu_and_model(
+    version: str, capability: str, architecture: str, expected: str | None
+) -> None:
+    checkpoint = {**LLAMA, ("checkpoint", "architecture"): architecture}
+    host = {**H100, ("host", "compute_capability"): capability}
+    found, checks = effective("--enable-deterministic-inference", version=version, checkpoint=checkpoint, host=host)
+    assert replay.facts(found).get("serve.attention_backend") == expected
+    refused = [check.detail for check in checks if check.status is CheckStatus.FAIL]
+    assert refused == (
+        ["sglang 0.5.3 starts deterministic mode only where a backend is named"] if version == "0.5.3" else []
+    )
+
+
+def test_training_on_policy_asks_for_deterministic_mode() -> None:
+    found = told("--rl-on-policy-target", "fsdp", host=H100)
+    assert (found["serve.batch_invariant"], found["serve.attention_backend"]) == (True, "fa3")
+    assert told(host=H100)["serve.batch_invariant"] is False
 
 
 def test_architectures_with_rules_of_their_own_are_left_open() -> None:

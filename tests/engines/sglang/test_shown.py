@@ -74,6 +74,12 @@ def test_a_template_file_is_known_to_be_there_and_not_what_it_holds() -> None:
     assert [each.path for each in unseen] == [("serve", "chat_template")]
 
 
+def test_a_share_of_a_chunk_is_not_taken_for_what_was_asked() -> None:
+    shown = {"enable_dp_attention": True, "dp_size": 8, "tp_size": 8, "chunked_prefill_size": 1024}
+    assert "serve.chunked_prefill_size" not in told("A-default", **shown)
+    assert told("A-default", enable_dp_attention=False, chunked_prefill_size=1024)["serve.chunked_prefill_size"] == 1024
+
+
 def test_keys_in_the_answer_are_never_read() -> None:
     command = "--model-path m --api-key sk-secret --admin-api-key=sk-other --max-total-tokens 4096"
     found = list(
