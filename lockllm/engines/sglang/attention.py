@@ -79,6 +79,11 @@ def falls_back(version: str, backend: object, kv_cache_dtype: object) -> bool:
     return backend == "fa3" and kv_cache_dtype == "fp8_e5m2" and at_least(version, _FP8_FALLBACK_SINCE)
 
 
+def before_ampere(capability: object) -> bool:
+    """Whether a GPU has no bfloat16: SGLang then computes in float16, whatever dtype is asked."""
+    return 0 < _major(capability) < 8
+
+
 def keeps_radix(version: str, backend: str) -> bool:
     """Whether deterministic mode keeps the radix cache with that backend."""
     return backend in _since(RADIX_WITH_DETERMINISTIC, version)
@@ -95,7 +100,7 @@ def _chosen(known: Known) -> Chosen:
     phases = {known.get(f"serve.args.{phase}_attention_backend") for phase in ("prefill", "decode")}
     if len(phases) == 1 and (both := phases.pop()) is not None:
         return str(both), "one backend is named for prefill and decode"
-    major = whole(str(known.get("host.compute_capability") or "").partition(".")[0]) or 0
+    major = _major(known.get("host.compute_capability"))
     architecture = known.get("checkpoint.architecture")
     if known.get("serve.batch_invariant") is True:
         return _deterministic(known.version, major, architecture)
@@ -134,6 +139,10 @@ def _by_gpu(known: Known, major: int, architecture: str) -> Chosen:
         return None, "it follows whether FlashInfer is installed"
     installed = "flashinfer-python" in known.context.packages or "flashinfer" in known.context.packages
     return ("flashinfer", "FlashInfer is installed") if installed else ("triton", "FlashInfer is not installed")
+
+
+def _major(capability: object) -> int:
+    return whole(str(capability or "").partition(".")[0]) or 0
 
 
 def _lists(version: str) -> list[frozenset[str]]:

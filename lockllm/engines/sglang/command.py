@@ -190,7 +190,7 @@ _SEEN_AT = {
     "host.gpu": "GET /v1/loads: accelerator",
 }
 _DEFAULTS = {
-    "serve.dtype": "the checkpoint's; float32 becomes float16 (bfloat16 for Gemma)",
+    "serve.dtype": "the checkpoint's; float32 becomes float16 (bfloat16 for Gemma), all float16 below capability 8.0",
     "serve.quantization": "the checkpoint's method; gptq and awq become their Marlin kernels where they can",
     "serve.kv_cache_dtype": "fp8_e4m3 where the checkpoint asks for an FP8 cache, else the model's dtype",
     "serve.tensor_parallel_size": "1",
@@ -199,11 +199,11 @@ _DEFAULTS = {
     "serve.expert_parallel_size": "1",
     "serve.max_model_len": "the checkpoint's own context",
     "serve.max_num_seqs": "follows free memory at start",
-    "serve.chunked_prefill_size": "8192 up to 0.3.6; by GPU memory since: 2048, 4096, 8192 or 16384",
-    "serve.enable_prefix_caching": "true; deterministic mode switches it off with some attention backends",
+    "serve.chunked_prefill_size": "8192 up to 0.3.6; by GPU memory since: 2048 to 16384, shared by the ranks of DP attention",
+    "serve.enable_prefix_caching": "true; off on decode servers, and in deterministic mode with some attention backends",
     "serve.enable_chunked_prefill": "true",
     "serve.enforce_eager": "false; true with torch_native",
-    "serve.attention_backend": "by architecture, GPU and release: fa3 on Hopper since 0.4.6, trtllm_mha on Blackwell, else flashinfer",
+    "serve.attention_backend": "by model, GPU and release: fa3 on Hopper since 0.4.6, trtllm_mha on Blackwell since 0.5.7, else flashinfer",
     "serve.batch_invariant": "false (the mode exists since 0.5.3)",
     "serve.seed": "drawn at every start",
     "serve.generation_config": "auto (`model`) since 0.5.4; before, generation_config.json sets no sampling default",

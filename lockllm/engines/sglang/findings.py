@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from lockllm.engines import Context, Given
 from lockllm.engines._collect import known_value
 from lockllm.engines._releases import at_least, below, beyond
-from lockllm.engines.sglang.attention import DETERMINISTIC_SINCE, accepts_deterministic, falls_back, keeps_radix
+from lockllm.engines.sglang.attention import (
+    DETERMINISTIC_SINCE,
+    accepts_deterministic,
+    before_ampere,
+    falls_back,
+    keeps_radix,
+)
 from lockllm.engines.sglang.options import NEWEST
 from lockllm.facts.observation import Check, CheckStatus
 
@@ -20,9 +26,18 @@ def checks(given: Given | None, context: Context) -> Iterable[Check]:
         return
     yield from _deterministic(given, context.version)
     yield from _seed(given, context.version)
-    if falls_back(
-        context.version, known_value(given, "serve.attention_backend"), known_value(given, "serve.kv_cache_dtype")
-    ):
+    yield from _not_as_asked(given, context)
+
+
+def _not_as_asked(given: Given, context: Context) -> Iterable[Check]:
+    """What is asked and becomes something else on this release or GPU."""
+    dtype, cache = known_value(given, "serve.dtype"), known_value(given, "serve.kv_cache_dtype")
+    if dtype not in (None, "float16") and before_ampere(context.host.get(("host", "compute_capability"))):
+        yield Check(
+            "check.settings_take_effect", CheckStatus.FAIL, f"this GPU has no bfloat16: SGLang computes in float16, not {dtype}",
+            "argument --dtype", "use --dtype float16, or another GPU",
+        )  # fmt: skip
+    if falls_back(context.version or "", known_value(given, "serve.attention_backend"), cache):
         yield Check(
             "check.settings_take_effect", CheckStatus.FAIL,
             "fa3 does not take an fp8_e5m2 cache: SGLang computes attention with triton",

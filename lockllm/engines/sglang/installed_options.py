@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Default, Installed
-from lockllm.engines._argparse import Option, canonical, table
-from lockllm.engines._evaluate import Scope, TooMuch, constant, plain_default
+from lockllm.engines._argparse import Option, Take, canonical, table
+from lockllm.engines._evaluate import Scope, TooMuch, constant, literals, plain_default
 from lockllm.engines._parsers import Added, Follower, Parser, arity, option
 from lockllm.engines._releases import order
 from lockllm.engines._source import UNKNOWN, Call, Class, Field, Foreign, Function, Generic, Module, Unknown
@@ -106,8 +106,8 @@ def _takes(annotation: Any, more: Mapping[str, Any]) -> dict[str, Any]:
     few = {"choices": more["choices"]} if more.get("choices") else {}
     reader = more.get("type_parser")
     if isinstance(inner, Generic) and inner.name == "Literal":
-        kind = Foreign(type(inner.args[0]).__name__)
-        return {"type": reader or kind, "choices": more.get("choices") or list(inner.args)}
+        values = literals(inner) or ("",)
+        return {"type": reader or Foreign(type(values[0]).__name__), "choices": more.get("choices") or literals(inner)}
     if _name(inner) == "list" and reader is None:
         each = inner.args[0] if isinstance(inner, Generic) and inner.args else Foreign("str")
         return {"type": _scalar(each), "nargs": more.get("nargs") or "+", **few}
@@ -167,7 +167,9 @@ def _read(follower: Follower, version: str, path: str, parser: Parser) -> Instal
             doubts.append(f"what {each.flags[0]} takes cannot be told")
         if known is not None and not (told.sure and told.read):
             made = msgspec.structs.replace(made, take=made.take if told.sure else known.take, kind=known.kind)
-        if how := _standing(each.named):
+        if made.take is Take.SWITCH and name != each.named.get("dest"):
+            made = msgspec.structs.replace(made, bare=True)  # it is told as given, not as what it sets
+        if made.take is Take.SWITCH and (how := _standing(follower, each.named)):
             standing[name] = how
         before = found.get(name)
         found[name] = made if before is None else msgspec.structs.replace(
@@ -191,14 +193,17 @@ def _option_name(each: Added, held: Mapping[str, Option]) -> str:
     return known or (dest if isinstance(dest, str) else canonical(named[0] if named else each.flags[0]))
 
 
-def _standing(named: Mapping[str, Any]) -> str:
+def _standing(follower: Follower, named: Mapping[str, Any]) -> str:
     """How an option on its way out stands, by the action that SGLang gives it."""
     action = named.get("action")
     if not isinstance(action, Class) or not action.name.startswith("Deprecated"):
         return ""
     if action.name != "DeprecatedAction":
         return "retired"
-    return "gone" if named.get("error_message") is not None else "idle"
+    act = follower.member(action, "__call__")
+    body = act.node.body if isinstance(act, Function) and not isinstance(act.node, ast.Lambda) else []
+    raises = any(isinstance(node, ast.Raise) for node in body)
+    return "gone" if raises or named.get("error_message") is not None else "idle"
 
 
 def _choices(named: Mapping[str, Any]) -> frozenset[Any] | None:

@@ -14,7 +14,7 @@ from lockllm.engines._releases import at_least, below, beyond, order
 from lockllm.engines.sglang import attention, installed_defaults
 from lockllm.engines.sglang.known import Known
 from lockllm.engines.sglang.options import NEWEST
-from lockllm.facts.observation import By, Reading, Unobserved
+from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import memory_bytes
 
@@ -96,16 +96,12 @@ def _plain(known: Known) -> Told:
 
 def _dtypes(known: Known) -> Told:
     if not known.has("serve.dtype"):
-        declared = known.get("checkpoint.dtype")
-        if declared is None:
-            yield Unobserved(
-                ("serve", "dtype"), "auto follows the checkpoint's dtype, which is not known", "give --dtype"
-            )
+        dtype, why = _dtype(known)
+        if dtype is None:
+            yield Unobserved(("serve", "dtype"), why, "give --dtype")
         else:
-            gemma = str(known.get("checkpoint.architecture") or "").startswith("Gemma")
-            value = ("bfloat16" if gemma else "float16") if declared == "float32" else declared
-            yield known.rule("serve.dtype", value, f"auto of a {declared} checkpoint")
-            known.given[("serve", "dtype")] = value
+            yield known.rule("serve.dtype", dtype, why)
+            known.given[("serve", "dtype")] = dtype
     method = known.get("quantization.method")
     if not known.has("serve.quantization"):
         if method == "none":
@@ -117,6 +113,26 @@ def _dtypes(known: Known) -> Told:
             yield known.rule("serve.quantization", method, "the checkpoint's method")
     if not known.has("serve.kv_cache_dtype"):
         yield from _kv(known)
+
+
+def _dtype(known: Known) -> tuple[str | None, str]:
+    """What `auto` becomes; a checkpoint that declares no dtype is taken for float32."""
+    if attention.before_ampere(known.get("host.compute_capability")):
+        return "float16", "this GPU has no bfloat16"
+    declared = known.get("checkpoint.dtype")
+    if declared is None and known.context.checkpoint.get(("checkpoint", "dtype")) is ABSENT:
+        declared = "float32"
+    if declared is None:
+        return None, "auto follows the checkpoint's dtype, which is not known"
+    if declared != "float32":
+        return declared, f"auto of a {declared} checkpoint"
+    architecture = str(known.get("checkpoint.architecture") or "")
+    gemma, old = architecture.startswith("Gemma"), architecture.startswith("Gemma2")
+    if gemma and not old and below(known.version, "0.4.6"):
+        if not below(known.version, "0.4.5"):
+            return None, "the rule for Gemma moved about here"
+        gemma = False
+    return ("bfloat16" if gemma else "float16"), "auto of a float32 checkpoint"
 
 
 def _kv(known: Known) -> Told:

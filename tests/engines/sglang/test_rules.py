@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lockllm.engines import Context, Form, load
-from lockllm.facts.observation import CheckStatus, Reading, Unobserved
+from lockllm.facts.observation import ABSENT, CheckStatus, Reading, Unobserved
 from tests.engines import replay
 
 SGLANG = load("sglang")
@@ -56,6 +56,33 @@ def test_auto_dtype_follows_the_checkpoint(dtype: str, architecture: str, expect
     assert told(checkpoint=checkpoint)["serve.dtype"] == expected
     assert told(checkpoint=checkpoint)["serve.kv_cache_dtype"] == expected
     assert "serve.dtype" not in told("--dtype", "float32", checkpoint=checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("version", "architecture", "expected"),
+    [
+        ("0.4.4", "Gemma2ForCausalLM", "bfloat16"),
+        ("0.4.4", "GemmaForCausalLM", "float16"),  # the second Gemma alone, up to 0.4.4
+        ("0.4.5", "GemmaForCausalLM", None),
+        ("0.4.6", "GemmaForCausalLM", "bfloat16"),
+        ("0.5.23", "Gemma3ForConditionalGeneration", "bfloat16"),
+    ],
+)
+def test_float32_of_a_gemma_follows_the_release(version: str, architecture: str, expected: str | None) -> None:
+    checkpoint = {**LLAMA, ("checkpoint", "dtype"): "float32", ("checkpoint", "architecture"): architecture}
+    assert told(version=version, checkpoint=checkpoint).get("serve.dtype") == expected
+
+
+def test_a_checkpoint_that_declares_no_dtype_is_taken_for_float32() -> None:
+    assert told(checkpoint={**LLAMA, ("checkpoint", "dtype"): ABSENT})["serve.dtype"] == "float16"
+
+
+def test_a_gpu_without_bfloat16_computes_in_float16_whatever_is_asked() -> None:
+    host = {**H100, ("host", "compute_capability"): "7.5"}
+    assert told(host=host)["serve.dtype"] == "float16"
+    checks = effective("--dtype", "bfloat16", host=host)[1]
+    assert [check.detail for check in checks] == ["this GPU has no bfloat16: SGLang computes in float16, not bfloat16"]
+    assert effective("--dtype", "half", host=host)[1] == []
 
 
 @pytest.mark.parametrize(
