@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from lockllm.engines._plain import KNOWN, constant, large, plain, plain_default, power, same, truth
 from lockllm.engines._source import (
     UNKNOWN,
     Call,
@@ -25,8 +26,6 @@ from lockllm.engines._source import (
 
 _MOST_STEPS = 500_000
 _DEEPEST = 60
-_LONGEST = 10_000
-_CONSTANT = (str, int, float, bool, bytes, type(None))
 _METHODS: Mapping[type, frozenset[str]] = {
     str: frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix split title".split()),
     list: frozenset("append extend remove insert copy index".split()),
@@ -40,8 +39,8 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv, ast.Mod: operator.mod, ast.BitOr: operator.or_,
 }  # fmt: skip
 _COMPARE: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: lambda a, b: a is b or (a == b and isinstance(a, _CONSTANT)),
-    ast.IsNot: lambda a, b: not (a is b or (a == b and isinstance(a, _CONSTANT))),
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: lambda a, b: a is b or (a == b and constant(a)),
+    ast.IsNot: lambda a, b: not (a is b or (a == b and constant(a))),
     ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
@@ -65,7 +64,7 @@ class Evaluator(Package):
 
     def __init__(self, name: str, sources: Mapping[str, str]) -> None:
         super().__init__(name, sources)
-        self.intrinsics: dict[str, Callable[[Call], Any]] = {}
+        self.intrinsics: dict[str, Callable[[Call], Any]] = dict(KNOWN)
         self._steps = 0
         self._depth = 0
         self._open: set[tuple[str, str]] = set()
@@ -99,7 +98,7 @@ class Evaluator(Package):
             told = [self._bound(each, module) for each in module.names[name]]
         finally:
             self._open.discard((module.name, name))
-        return told[0] if all(_same(told[0], other) for other in told[1:]) else UNKNOWN
+        return told[0] if all(same(told[0], other) for other in told[1:]) else UNKNOWN
 
     def fields(self, owner: Class) -> dict[str, Field]:
         """The annotated names of a class and its bases, a base's first, as `dataclasses.fields` lists them."""
@@ -239,15 +238,15 @@ class Evaluator(Package):
         parts = [
             self.value(part.value if isinstance(part, ast.FormattedValue) else part, scope) for part in node.values
         ]
-        return "".join(map(str, parts)) if all(isinstance(part, _CONSTANT) for part in parts) else UNKNOWN
+        return "".join(map(str, parts)) if all(constant(part) for part in parts) else UNKNOWN
 
     def _binop(self, node: ast.BinOp, scope: Scope) -> Any:
         left, right = self.value(node.left, scope), self.value(node.right, scope)
         if isinstance(node.op, ast.BitOr) and not (isinstance(left, (int, set, dict)) and type(left) is type(right)):
             return Generic(Foreign("Union"), (left, right))
         known = _OPERATORS.get(type(node.op))
-        if known is None or _large(left) or _large(right):
-            return _power(node.op, left, right)
+        if known is None or large(left) or large(right):
+            return power(node.op, left, right)
         numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
         return known(left, right) if numbers or isinstance(node.op, (ast.Add, ast.BitOr)) else UNKNOWN
 
@@ -261,7 +260,7 @@ class Evaluator(Package):
     def _compare(self, node: ast.Compare, scope: Scope) -> Any:
         values = [self.value(each, scope) for each in (node.left, *node.comparators)]
         known = _COMPARE.get(type(node.ops[0]))
-        if len(values) != 2 or known is None or not all(map(_plain, values)):
+        if len(values) != 2 or known is None or not all(map(plain, values)):
             return UNKNOWN
         return known(*values)
 
@@ -278,7 +277,7 @@ class Evaluator(Package):
         if told is not None:
             return self.value(node.body if told else node.orelse, scope)
         first, second = self.value(node.body, scope), self.value(node.orelse, scope)
-        return first if _same(first, second) else UNKNOWN
+        return first if same(first, second) else UNKNOWN
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Any:
         base = self.value(node.value, scope)
@@ -329,46 +328,3 @@ _BUILTINS = frozenset(
     "str int float bool dict list set tuple object bytes type None frozenset sorted len print super isinstance getattr "
     "hasattr staticmethod classmethod property range any all min max sum zip map filter repr enumerate".split()
 )
-
-
-def plain_default(value: Any) -> Any:
-    """The default of a field that is written as a call: `Field(default=4)`, `field(default_factory=list)`."""
-    if not isinstance(value, Call) or value.name not in ("Field", "field"):
-        return value
-    if "default" in value.named:
-        return value.named["default"]
-    if "default_factory" in value.named:
-        made: dict[Foreign, Any] = {Foreign("list"): [], Foreign("dict"): {}, Foreign("set"): set()}
-        factory = value.named["default_factory"]
-        return made[factory] if isinstance(factory, Foreign) and factory in made else UNKNOWN
-    return value.args[0] if value.args and value.args[0] is not Ellipsis else UNKNOWN
-
-
-def truth(value: Any) -> bool | None:
-    """Whether a value counts as true; None where it is not known."""
-    return bool(value) if _plain(value) else None
-
-
-def constant(value: Any) -> bool:
-    """Whether a value is a plain constant: a text, a number, a truth value or None."""
-    return isinstance(value, _CONSTANT)
-
-
-def _plain(value: Any) -> bool:
-    return isinstance(value, (*_CONSTANT, list, tuple, dict, set))
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, Class) and isinstance(other, Class):
-        return one.node is other.node
-    return type(one) is type(other) and not isinstance(one, Unknown) and bool(one == other)
-
-
-def _large(value: Any) -> bool:
-    """Whether an operation on a value could grow without bound."""
-    return len(value) > _LONGEST if isinstance(value, (str, list, tuple)) else isinstance(value, int) and value > 2**64
-
-
-def _power(op: ast.operator, left: Any, right: Any) -> Any:
-    fits = isinstance(left, int) and isinstance(right, int) and 0 <= right <= 64 and abs(left) <= 1024
-    return left**right if isinstance(op, ast.Pow) and fits else UNKNOWN

@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines._argparse import Option, Take
-from lockllm.engines._evaluate import Evaluator, Scope, constant, truth
+from lockllm.engines._argparse import Take
+from lockllm.engines._evaluate import Evaluator, Scope
+from lockllm.engines._plain import constant, truth
 from lockllm.engines._source import UNKNOWN, Call, Class, Foreign, Function, Unknown
 from lockllm.engines._values import Kind
 
 _CALLS_DEEP = 12
+_SHORT = 5
 KINDS = {"str": Kind.TEXT, "int": Kind.INT, "float": Kind.NUMBER}
 """What the functions that options of every engine name as their `type` make of a text."""
 _GROUPS = frozenset({"add_argument_group", "add_mutually_exclusive_group"})
@@ -77,6 +79,8 @@ class Follower(Evaluator):
                 return None
             if not parsers or self._calls < _CALLS_DEEP:
                 return self.follow(call.function, call.args, call.named)
+        if isinstance(call.function, Function) and not handed and _is_short(call.function):
+            return self.follow(call.function, ())
         for parser in parsers:
             if call.name not in self._harmless:
                 parser.open.append(f"{call.name or 'a call'} may add options")
@@ -251,7 +255,7 @@ def arity(follower: Follower, named: Mapping[str, Any], kinds: Mapping[str, Kind
     take = takes.get(nargs, Take.MANY) if not isinstance(nargs, Unknown) else Take.ONE
     bare = named.get("const_value", named.get("const", True))
     made = kind(named.get("type"), kinds)
-    bare = bare if constant(bare) and bare is not None else True
+    bare = () if take is Take.ANY else bare if constant(bare) and bare is not None else True
     return Arity(take=take, kind=made or Kind.TEXT, bare=bare, sure=sure, read=made is not None)
 
 
@@ -265,10 +269,10 @@ def kind(function: Any, kinds: Mapping[str, Kind]) -> Kind | None:
     return kinds.get(name, KINDS.get(name))
 
 
-def option(name: str, flags: tuple[str, ...], told: Arity) -> Option:
-    """An option of the table that a command line is read by."""
-    off = tuple("--no-" + flag[2:] for flag in flags if flag.startswith("--")) if told.take is Take.BOTH else ()
-    return Option(name=name, flags=flags, off=off, take=told.take, kind=told.kind, bare=told.bare)
+def _is_short(function: Function) -> bool:
+    """Whether a function only names what it gives: the choices of an option, gathered elsewhere."""
+    body = [] if isinstance(function.node, ast.Lambda) else function.node.body
+    return 0 < len(body) <= _SHORT and isinstance(body[-1], ast.Return)
 
 
 def _loaded(target: ast.expr) -> ast.expr:

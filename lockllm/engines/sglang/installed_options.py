@@ -12,10 +12,12 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines import Default, Installed
-from lockllm.engines._argparse import Option, Take, canonical, table
-from lockllm.engines._evaluate import Scope, TooMuch, constant, literals, plain_default
-from lockllm.engines._parsers import Added, Follower, Parser, arity, option
+from lockllm.engines import Installed
+from lockllm.engines._argparse import Option, Take, canonical
+from lockllm.engines._evaluate import Scope, TooMuch
+from lockllm.engines._installed import Grammar, gather, named, placed
+from lockllm.engines._parsers import Added, Follower, Parser, arity
+from lockllm.engines._plain import literals
 from lockllm.engines._releases import order
 from lockllm.engines._source import UNKNOWN, Call, Class, Field, Foreign, Function, Generic, Module, Unknown
 from lockllm.engines._values import Kind
@@ -23,16 +25,8 @@ from lockllm.engines.sglang import options
 
 _ARGUMENTS = "sglang.srt.server_args"
 _EXPECTED = frozenset({"--model-path", "--dtype", "--tp-size", "--port"})
-_MOST_TOLD = 3
 _KINDS = {"loads": Kind.STRICT_JSON, "json_list_type": Kind.STRICT_JSON, "human_readable_int": Kind.SI}
 """What the functions that read an argument make of it."""
-
-
-class _Placed(msgspec.Struct, frozen=True):
-    """The default of a field, and where it stands."""
-
-    value: Any
-    source: str
 
 
 def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
@@ -48,9 +42,12 @@ def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
         if module is not None and isinstance(owner, Class) and isinstance(made, Function):
             fields = _fields(follower, module, owner)
             follower.intrinsics["add_cli_args_from_dataclass"] = lambda call: _annotated(follower, call, fields, owner)
-            follower.intrinsics["_declared_default"] = lambda call: _default_of(follower, fields.get(call.args[0]))
+            follower.intrinsics["_declared_default"] = lambda call: placed(follower, fields.get(call.args[0]))
             follower.follow(made, (parser,))
-        return _read(follower, version, module.path if module is not None else "sglang/srt/server_args.py", parser)
+        path = module.path if module is not None else "sglang/srt/server_args.py"
+        grammar = _grammar(version)
+        told = gather(follower, version, path, parser, grammar)
+        return msgspec.structs.replace(told, standing=_standings(follower, parser, grammar))
     except (TooMuch, RecursionError, MemoryError):
         return Installed(version=version, problem=f"the options of SGLang {version} are too many to follow")
 
@@ -93,7 +90,7 @@ def _annotated(follower: Follower, call: Call, fields: Mapping[str, Field], owne
         alike = more.get("aliases") or ()
         flags = (more.get("cli_name") or "--" + name.replace("_", "-"), *(alike if isinstance(alike, list) else ()))
         takes = _takes(annotation.args[0], more)
-        takes = {"default": _default_of(follower, field), "dest": name, **takes}
+        takes = {"default": placed(follower, field), "dest": name, **takes}
         parser.added.append(Added(flags=flags, named=takes, path=field.owner.module.path))
 
 
@@ -137,85 +134,39 @@ def _scalar(hint: Any) -> Foreign:
     return hint if isinstance(hint, Foreign) and hint.name in ("int", "float") else Foreign("str")
 
 
-def _default_of(follower: Follower, field: Field | None) -> Any:
-    if field is None or field.default is None:
-        return UNKNOWN
-    value = plain_default(follower.value(field.default, Scope(module=field.owner.module, owner=field.owner)))
-    return UNKNOWN if isinstance(value, Unknown) else _Placed(value, f"{field.owner.module.path}: {field.name}")
+def _grammar(version: str) -> Grammar:
+    return Grammar(
+        label="SGLang", expected=_EXPECTED, known=options.of(version), kinds=_KINDS, name=_option_name, finish=_finish
+    )
 
 
-def _read(follower: Follower, version: str, path: str, parser: Parser) -> Installed:
-    flags = {flag for each in parser.added for flag in each.flags}
-    if not flags >= _EXPECTED:
-        missing = ", ".join(sorted(_EXPECTED - flags)[:_MOST_TOLD])
-        problem = f"the options of SGLang {version} cannot be read from its source: {path} adds no {missing}"
-        return Installed(version=version, source=path, problem=problem)
-    held = {flag: each for each in options.of(version).options for flag in each.flags}
-    found: dict[str, Option] = {}
-    choices: dict[str, frozenset[Any]] = {}
-    defaults: dict[str, Default] = {}
-    standing: dict[str, str] = {}
-    doubts = list(parser.open)
-    for each in parser.added:
-        name = _option_name(each, held)
-        told = arity(follower, each.named, _KINDS)
-        if told.kind is Kind.TEXT and name.replace("_", "-") in options.JSON:
-            told = msgspec.structs.replace(told, kind=Kind.JSON_OR_TEXT)
-        made = option(name, each.flags, told)
-        known = next((held[flag] for flag in each.flags if flag in held), None)
-        if not told.sure:
-            doubts.append(f"what {each.flags[0]} takes cannot be told")
-        if known is not None and not (told.sure and told.read):
-            made = msgspec.structs.replace(made, take=made.take if told.sure else known.take, kind=known.kind)
-        if made.take is Take.SWITCH and name != each.named.get("dest"):
-            made = msgspec.structs.replace(made, bare=True)  # it is told as given, not as what it sets
-        if made.take is Take.SWITCH and (how := _standing(follower, each.named)):
-            standing[name] = how
-        before = found.get(name)
-        found[name] = made if before is None else msgspec.structs.replace(
-            before, flags=(*before.flags, *made.flags), off=(*before.off, *made.off)
-        )  # fmt: skip
-        if (few := _choices(each.named)) is not None and before is None:
-            choices[name] = few
-        if (default := _default(each)) is not None and before is None:
-            defaults[name] = default
-    return Installed(
-        version=version, source=path, table=table(list(found.values())), choices=choices, defaults=defaults, standing=standing,
-        doubts=tuple(dict.fromkeys(doubts)),
-    )  # fmt: skip
-
-
-def _option_name(each: Added, held: Mapping[str, Option]) -> str:
-    """A spelling that a table has keeps its name there; a new one goes by what it sets."""
-    known = next((held[flag].name for flag in each.flags if flag in held), None)
+def _option_name(each: Added) -> str:
+    """What an option sets, else its first long spelling."""
     dest = each.named.get("dest")
-    named = [options.ALIASES.get(flag[2:], flag[2:]) for flag in each.flags if flag.startswith("--")]
-    return known or (dest if isinstance(dest, str) else canonical(named[0] if named else each.flags[0]))
+    long = [options.ALIASES.get(flag[2:], flag[2:]) for flag in each.flags if flag.startswith("--")]
+    return dest if isinstance(dest, str) else canonical(long[0] if long else each.flags[0])
 
 
-def _standing(follower: Follower, named: Mapping[str, Any]) -> str:
+def _finish(made: Option, _: Added) -> Option:
+    """Options whose text the server itself reads as JSON."""
+    is_json = made.kind is Kind.TEXT and made.name.replace("_", "-") in options.JSON
+    return msgspec.structs.replace(made, kind=Kind.JSON_OR_TEXT) if is_json else made
+
+
+def _standings(follower: Follower, parser: Parser, grammar: Grammar) -> dict[str, str]:
+    """The switches on their way out, by the action that SGLang gives them."""
+    found = {named(each, grammar): _standing(follower, each.named) for each in parser.added}
+    return {name: how for name, how in found.items() if how}
+
+
+def _standing(follower: Follower, said: Mapping[str, Any]) -> str:
     """How an option on its way out stands, by the action that SGLang gives it."""
-    action = named.get("action")
+    action = said.get("action")
     if not isinstance(action, Class) or not action.name.startswith("Deprecated"):
         return ""
     if action.name != "DeprecatedAction":
-        return "retired"
+        return "retired" if arity(follower, said, _KINDS).take is Take.SWITCH else ""
     act = follower.member(action, "__call__")
     body = act.node.body if isinstance(act, Function) and not isinstance(act.node, ast.Lambda) else []
     raises = any(isinstance(node, ast.Raise) for node in body)
-    return "gone" if raises or named.get("error_message") is not None else "idle"
-
-
-def _choices(named: Mapping[str, Any]) -> frozenset[Any] | None:
-    told = named.get("choices")
-    if not isinstance(told, (list, tuple, set)) or not told or not all(map(constant, told)):
-        return None
-    return frozenset(each for each in told if each is not None)
-
-
-def _default(each: Added) -> Default | None:
-    """The default of an option, where it is a constant."""
-    told = each.named.get("default", False if each.named.get("action") == "store_true" else None)
-    if isinstance(told, _Placed):
-        return Default(told.value, told.source) if constant(told.value) else None
-    return Default(told, f"{each.path}: {each.flags[0]}") if constant(told) else None
+    return "gone" if raises or said.get("error_message") is not None else "idle"

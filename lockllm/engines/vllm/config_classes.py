@@ -6,23 +6,16 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
-from lockllm.engines._evaluate import Scope, plain_default
+from lockllm.engines._evaluate import Scope
+from lockllm.engines._installed import placed
 from lockllm.engines._parsers import Follower
+from lockllm.engines._plain import literals
 from lockllm.engines._source import UNKNOWN, Class, Field, Foreign, Generic, Module, Unknown
 
 _ARGUMENTS = "vllm.engine.arg_utils"
 _UTILITIES = ("vllm.utils.argparse_utils", "vllm.utils")
 _BUILTIN = frozenset({"str", "int", "float", "bool", "dict", "list", "set", "tuple", "bytes", "object", "type"})
 _WRAPPERS = frozenset({"Annotated", "SkipValidation", "Final", "Required"})
-
-
-class Placed(msgspec.Struct, frozen=True):
-    """The default of a field, and where it stands."""
-
-    value: Any
-    source: str
 
 
 def kwargs(follower: Follower, owner: Class | None) -> Any:
@@ -40,17 +33,13 @@ def kwargs(follower: Follower, owner: Class | None) -> Any:
         told = _takes(follower, hints, names)
         if told.get("type") == Foreign("int") and name in special:
             told["type"] = Foreign(special[name])
-        found[name] = {"default": placed_default(follower, owner, name), **told}
+        found[name] = {"default": placed(follower, field), **told}
     return found
 
 
-def placed_default(follower: Follower, owner: Class | None, name: Any) -> Any:
+def default_of(follower: Follower, owner: Class | None, name: Any) -> Any:
     """The default of a field and its place; UNKNOWN where only a run makes it."""
-    field = follower.fields(owner).get(name) if owner is not None else None
-    if field is None or field.default is None:
-        return UNKNOWN
-    value = plain_default(follower.value(field.default, Scope(module=field.owner.module, owner=field.owner)))
-    return value if isinstance(value, (Unknown, Placed)) else Placed(value, f"{field.owner.module.path}: {name}")
+    return placed(follower, follower.fields(owner).get(name) if owner is not None else None)
 
 
 def inverses(follower: Follower) -> dict[str, str]:
@@ -99,10 +88,10 @@ def _takes(follower: Follower, hints: list[Any], names: Mapping[str, Any]) -> di
 
 
 def _literal(hint: Generic, types: set[str], names: Mapping[str, Any]) -> dict[str, Any]:
-    values = [each for each in hint.args if not isinstance(each, Unknown)]
+    values = literals(hint)
     kind = Foreign(type(values[0]).__name__ if values else "str")
     open_ = "str" in types and "literal_to_kwargs" in names
-    return {"type": kind} if open_ or len(values) < len(hint.args) else {"type": kind, "choices": values}
+    return {"type": kind} if open_ or values is None else {"type": kind, "choices": list(values)}
 
 
 def _sequence(hint: Any) -> dict[str, Any]:
@@ -111,7 +100,7 @@ def _sequence(hint: Any) -> dict[str, Any]:
     several = _type(hint) != "tuple" or not isinstance(hint, Generic) or Ellipsis in hint.args
     found: dict[str, Any] = {"type": kind, "nargs": "+" if several else len(hint.args)}
     if isinstance(inner, Generic) and _type(inner) == "Literal":
-        found["choices"] = list(inner.args)
+        found |= {"choices": list(values)} if (values := literals(inner)) is not None else {}
     return found
 
 

@@ -7,19 +7,19 @@ annotations and defaults of configuration classes (`get_kwargs` of `engine/arg_u
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
-from lockllm.engines import Default, Installed
-from lockllm.engines._argparse import Option, canonical, table
-from lockllm.engines._evaluate import TooMuch, constant
-from lockllm.engines._parsers import Added, Follower, Parser, arity, option
+from lockllm.engines import Installed
+from lockllm.engines._argparse import Option, canonical
+from lockllm.engines._evaluate import TooMuch
+from lockllm.engines._installed import Grammar, gather
+from lockllm.engines._parsers import Added, Follower, Parser
 from lockllm.engines._releases import order
 from lockllm.engines._source import UNKNOWN, Call, Class, Function
 from lockllm.engines._values import Kind
 from lockllm.engines.vllm import options
-from lockllm.engines.vllm.config_classes import Placed, inverses, kwargs, placed_default
+from lockllm.engines.vllm.config_classes import default_of, inverses, kwargs
 
 _SERVE = "vllm.entrypoints.cli.serve"
 _PARSERS = ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args")
@@ -29,7 +29,6 @@ _HARMLESS = (
 )  # fmt: skip
 """Calls that take the parser and add nothing in any release read; a plugin's own options are no part of the package."""
 _EXPECTED = frozenset({"--dtype", "--tensor-parallel-size", "--max-model-len", "--port"})
-_MOST_TOLD = 3
 _KINDS = {
     "loads": Kind.JSON, "parse_dataclass": Kind.JSON, "union_dict_and_str": Kind.JSON_OR_TEXT,
     "int_or_name": Kind.LOOSE, "human_readable_int": Kind.HUMAN, "human_readable_int_or_auto": Kind.HUMAN_AUTO,
@@ -43,10 +42,10 @@ def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
         return None
     follower = Follower("vllm", sources, _HARMLESS)
     follower.intrinsics["get_kwargs"] = lambda call: kwargs(follower, _first(call))
-    follower.intrinsics["get_field"] = lambda call: placed_default(follower, _first(call), call.args[1])
+    follower.intrinsics["get_field"] = lambda call: default_of(follower, _first(call), call.args[1])
     try:
         path, parser = _parser(follower)
-        return _read(follower, version, path, parser)
+        return gather(follower, version, path or "vllm/entrypoints", parser, _grammar(follower, version))
     except (TooMuch, RecursionError, MemoryError):
         return Installed(version=version, problem=f"the options of vLLM {version} are too many to follow")
 
@@ -83,46 +82,18 @@ def _with_config(parser: Parser) -> Parser:
     return parser
 
 
-def _read(follower: Follower, version: str, path: str, parser: Parser) -> Installed:
-    flags = {flag for each in parser.added for flag in each.flags}
-    if not flags >= _EXPECTED:
-        missing = ", ".join(sorted(_EXPECTED - flags)[:_MOST_TOLD])
-        where = path or "vllm/entrypoints"
-        problem = f"the options of vLLM {version} cannot be read from its source: {where} adds no {missing}"
-        return Installed(version=version, source=path, problem=problem)
-    newest = options.options(options.nearest(version) or options.NEWEST)
-    held = {flag: each.name for each in newest.options for flag in each.flags}
-    known = {each.name: each for each in newest.options}
+def _grammar(follower: Follower, version: str) -> Grammar:
     pairs = inverses(follower)
-    found: dict[str, Option] = {}
-    choices: dict[str, frozenset[Any]] = {}
-    defaults: dict[str, Default] = {}
-    doubts = list(parser.open)
-    for each in parser.added:
-        name = _name(each, held)
-        told = arity(follower, each.named, _KINDS)
-        if not told.sure:
-            doubts.append(f"what {each.flags[0]} takes cannot be told")
-        made = option(name, each.flags, told)
-        if name in known and not (told.sure and told.read):
-            made = msgspec.structs.replace(
-                made, take=made.take if told.sure else known[name].take, kind=known[name].kind
-            )
-        found[name] = msgspec.structs.replace(made, off=(*made.off, *_inverse(made, pairs)))
-        if (few := _choices(each.named)) is not None:
-            choices[name] = few
-        if (default := _default(each)) is not None:
-            defaults[name] = default
-    return Installed(
-        version=version, source=path, table=table(list(found.values())), choices=choices, defaults=defaults,
-        doubts=tuple(dict.fromkeys(doubts)),
+    return Grammar(
+        label="vLLM", expected=_EXPECTED, known=options.options(options.nearest(version) or options.NEWEST),
+        kinds=_KINDS, name=_name,
+        finish=lambda made, _: msgspec.structs.replace(made, off=(*made.off, *_inverse(made, pairs))),
     )  # fmt: skip
 
 
-def _name(each: Added, held: Mapping[str, str]) -> str:
-    """A spelling that a table has keeps its name there; a new one goes by what it sets."""
-    known = next((held[flag] for flag in each.flags if flag in held), None)
-    known = known or next((canonical(flag) for flag in each.flags if canonical(flag) in options.history()), None)
+def _name(each: Added) -> str:
+    """An older spelling keeps its name; a new one goes by what it sets."""
+    known = next((canonical(flag) for flag in each.flags if canonical(flag) in options.history()), None)
     dest = each.named.get("dest")
     return known or (dest if isinstance(dest, str) else canonical(max(each.flags, key=lambda flag: flag[:2] == "--")))
 
@@ -137,21 +108,6 @@ def _inverse(made: Option, pairs: Mapping[str, str]) -> tuple[str, ...]:
         for prefix, other in pairs.items()
         if flag.startswith(prefix)
     )
-
-
-def _choices(named: Mapping[str, Any]) -> frozenset[Any] | None:
-    told = named.get("choices")
-    if not isinstance(told, (list, tuple, set)) or not told or not all(map(constant, told)):
-        return None
-    return frozenset(each for each in told if each is not None)
-
-
-def _default(each: Added) -> Default | None:
-    """The default of an option, where it is a constant."""
-    told = each.named.get("default", False if each.named.get("action") == "store_true" else None)
-    if isinstance(told, Placed):
-        return Default(told.value, told.source) if constant(told.value) else None
-    return Default(told, f"{each.path}: {each.flags[0]}") if constant(told) else None
 
 
 def _first(call: Call) -> Class | None:

@@ -1,0 +1,90 @@
+"""What can be told of a value that was worked out from source: whether it is constant, true, like another."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from lockllm.engines._source import UNKNOWN, Call, Class, Foreign, Generic, Unknown
+
+_LONGEST = 10_000
+_CONSTANT = (str, int, float, bool, bytes, type(None))
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()))
+
+
+def plain_default(value: Any) -> Any:
+    """The default of a field that is written as a call: `Field(default=4)`, `field(default_factory=list)`."""
+    if not isinstance(value, Call) or value.name not in ("Field", "field"):
+        return value
+    if "default" in value.named:
+        return value.named["default"]
+    if "default_factory" in value.named:
+        made: dict[Foreign, Any] = {Foreign("list"): [], Foreign("dict"): {}, Foreign("set"): set()}
+        factory = value.named["default_factory"]
+        return made[factory] if isinstance(factory, Foreign) and factory in made else UNKNOWN
+    return value.args[0] if value.args and value.args[0] is not Ellipsis else UNKNOWN
+
+
+def literals(value: Any) -> tuple[Any, ...] | None:
+    """The values of a `Literal`, of those inside it too; None where it is none or only a run tells one."""
+    if not isinstance(value, Generic) or value.name != "Literal":
+        return None
+    found: list[Any] = []
+    for each in value.args:
+        inner = literals(each) if isinstance(each, Generic) else (each,)
+        if inner is None or not all(map(constant, inner)):
+            return None
+        found += inner
+    return tuple(found)
+
+
+def truth(value: Any) -> bool | None:
+    """Whether a value counts as true; None where it is not known."""
+    return bool(value) if plain(value) else None
+
+
+def constant(value: Any) -> bool:
+    """Whether a value is a plain constant: a text, a number, a truth value or None."""
+    return isinstance(value, _CONSTANT)
+
+
+def plain(value: Any) -> bool:
+    return isinstance(value, (*_CONSTANT, list, tuple, dict, set))
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, Class) and isinstance(other, Class):
+        return one.node is other.node
+    return type(one) is type(other) and not isinstance(one, Unknown) and bool(one == other)
+
+
+def large(value: Any) -> bool:
+    """Whether an operation on a value could grow without bound."""
+    return len(value) > _LONGEST if isinstance(value, (str, list, tuple)) else isinstance(value, int) and value > 2**64
+
+
+def power(op: ast.operator, left: Any, right: Any) -> Any:
+    fits = isinstance(left, int) and isinstance(right, int) and 0 <= right <= 64 and abs(left) <= 1024
+    return left**right if isinstance(op, ast.Pow) and fits else UNKNOWN
+
+
+def _collected(make: Callable[[Any], Any]) -> Callable[[Call], Any]:
+    """`list(…)`, `sorted(…)` and their like of what is known."""
+    return lambda call: make(call.args[0]) if len(call.args) == 1 and _iterable(call.args[0]) else call
+
+
+def _iterable(value: Any) -> bool:
+    return isinstance(value, (list, tuple, set, dict, *_VIEWS))
+
+
+def _get_args(call: Call) -> Any:
+    told = literals(call.args[0]) if call.args else None
+    return UNKNOWN if told is None else told
+
+
+KNOWN: dict[str, Callable[[Call], Any]] = {
+    "list": _collected(list), "tuple": _collected(tuple), "set": _collected(set), "sorted": _collected(sorted),
+    "get_args": _get_args,
+}  # fmt: skip
+"""Functions that are known and not followed, by name."""
