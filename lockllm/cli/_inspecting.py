@@ -57,12 +57,14 @@ def checkpoint(
 def command(argv: Sequence[str], environ: Mapping[str, str], cwd: str, version: str | None) -> Seen:
     """A command line, in this environment and directory; defaults only where the engine's release is known."""
     from lockllm.observe.plan import plan
+    from lockllm.observe.serving import own_options
 
     if not argv:
         raise UsageError(
             "no command stands after --", where="the command line", mend="lockllm inspect -- vllm serve MODEL"
         )
-    found = plan(argv, environ, cwd, version)
+    own = own_options(tuple(argv), environ, cwd, version)
+    found = plan(argv, environ, cwd, version or (own.version if own is not None else None), installed=own)
     return Seen(subject=argv[0], readings=found.readings, checks=found.checks, warnings=found.warnings)
 
 

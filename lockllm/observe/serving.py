@@ -13,7 +13,7 @@ import msgspec
 from lockllm import engines
 from lockllm.checkpoint import hub
 from lockllm.engines import Engine, Installed, Model, Probe
-from lockllm.engines._launch import unwrap
+from lockllm.engines._launch import recognise, unwrap
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Unobserved
@@ -158,6 +158,21 @@ def installed_release(engine: str, interpreter_path: str | None) -> tuple[str | 
         return None, None
     found = interpreter.ask(interpreter_path) if interpreter_path is not None else _nearby(engines.load(engine))
     return _release(found, engine) if isinstance(found, Environment) else (None, None)
+
+
+def own_options(argv: tuple[str, ...], env: Mapping[str, str], cwd: str, version: str | None) -> Installed | None:
+    """The options of the engine that a command starts, by the source of the package that it would run.
+
+    None where a table has that release, the package is another one than the version that is asked for, or it lies inside a
+    container.
+    """
+    taken = unwrap(argv, env)
+    form = None if taken.opaque or taken.reach == "container" else recognise(taken.argv)
+    if form is None:
+        return None
+    held = python.of_command(taken.argv, {**env, **taken.env}, os.path.join(cwd, taken.cwd))
+    told = _release(held, form.engine)[1]
+    return told if told is not None and version in (None, told.version) else None
 
 
 def _understand(request: Request, serving: Serving) -> Serving:
