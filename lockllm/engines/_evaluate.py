@@ -71,9 +71,7 @@ class Evaluator(Package):
 
     def value(self, node: ast.AST | None, scope: Scope) -> Any:
         """The value of an expression."""
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
-            raise TooMuch
+        self._count(1)
         evaluate = getattr(self, f"_{type(node).__name__.lower()}", None)
         if evaluate is None or self._depth > _DEEPEST:
             return UNKNOWN
@@ -84,6 +82,11 @@ class Evaluator(Package):
             return UNKNOWN
         finally:
             self._depth -= 1
+
+    def _count(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > _MOST_STEPS:
+            raise TooMuch
 
     def top(self, module: Module, name: str) -> Any:
         """What a module calls `name` at its top level."""
@@ -218,6 +221,7 @@ class Evaluator(Package):
                 inner = self.value(node.value, scope)
                 if not isinstance(inner, (list, tuple, set)):
                     raise TypeError("only a run tells its items")
+                self._count(len(inner))
                 yield from inner
             else:
                 yield self.value(node, scope)
@@ -238,7 +242,8 @@ class Evaluator(Package):
         parts = [
             self.value(part.value if isinstance(part, ast.FormattedValue) else part, scope) for part in node.values
         ]
-        return "".join(map(str, parts)) if all(constant(part) for part in parts) else UNKNOWN
+        told = "".join(map(str, parts)) if all(constant(part) for part in parts) else UNKNOWN
+        return UNKNOWN if large(told) else told
 
     def _binop(self, node: ast.BinOp, scope: Scope) -> Any:
         left, right = self.value(node.left, scope), self.value(node.right, scope)
@@ -320,6 +325,9 @@ class Evaluator(Package):
         if name not in _METHODS.get(type(base), ()):
             return NotImplemented
         if any(isinstance(each, Unknown) for each in args) and type(base) is str:
+            return UNKNOWN
+        self._count(sum(len(each) for each in (base, *args) if hasattr(each, "__len__")))
+        if large(base) or any(map(large, args)):
             return UNKNOWN
         return getattr(base, name)(*args, **named)
 

@@ -61,7 +61,9 @@ def same(one: Any, other: Any) -> bool:
 
 def large(value: Any) -> bool:
     """Whether an operation on a value could grow without bound."""
-    return len(value) > _LONGEST if isinstance(value, (str, list, tuple)) else isinstance(value, int) and value > 2**64
+    if isinstance(value, (str, list, tuple, set, dict)):
+        return len(value) > _LONGEST
+    return isinstance(value, int) and abs(value) > 2**64
 
 
 def power(op: ast.operator, left: Any, right: Any) -> Any:

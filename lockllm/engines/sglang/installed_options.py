@@ -14,8 +14,8 @@ import msgspec
 
 from lockllm.engines import Installed
 from lockllm.engines._argparse import Option, Take, canonical
-from lockllm.engines._evaluate import Scope, TooMuch
-from lockllm.engines._installed import Grammar, gather, named, placed
+from lockllm.engines._evaluate import Scope
+from lockllm.engines._installed import ODD, Grammar, gather, named, placed
 from lockllm.engines._parsers import Added, Follower, Parser, arity
 from lockllm.engines._plain import literals
 from lockllm.engines._releases import order
@@ -31,8 +31,11 @@ _KINDS = {"loads": Kind.STRICT_JSON, "json_list_type": Kind.STRICT_JSON, "human_
 
 def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
     """The options of that release; None where the tables have it, and nothing is read."""
-    if is_listed(version):
-        return None
+    return None if is_listed(version) else read(version, sources)
+
+
+def read(version: str, sources: Mapping[str, str]) -> Installed:
+    """The options of a release by the source of its package."""
     try:
         follower = Follower("sglang", sources, ("load_general_plugins",))
         module = follower.module(_ARGUMENTS)
@@ -48,8 +51,8 @@ def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
         grammar = _grammar(version)
         told = gather(follower, version, path, parser, grammar)
         return msgspec.structs.replace(told, standing=_standings(follower, parser, grammar))
-    except (TooMuch, RecursionError, MemoryError):
-        return Installed(version=version, problem=f"the options of SGLang {version} are too many to follow")
+    except ODD:
+        return Installed(version=version, problem=f"the options of SGLang {version} are of a shape that cannot be followed")
 
 
 def is_listed(version: str) -> bool:

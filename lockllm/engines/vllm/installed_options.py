@@ -12,8 +12,7 @@ import msgspec
 
 from lockllm.engines import Installed
 from lockllm.engines._argparse import Option, canonical
-from lockllm.engines._evaluate import TooMuch
-from lockllm.engines._installed import Grammar, gather
+from lockllm.engines._installed import ODD, Grammar, gather
 from lockllm.engines._parsers import Added, Follower, Parser
 from lockllm.engines._releases import order
 from lockllm.engines._source import UNKNOWN, Call, Class, Function
@@ -38,16 +37,19 @@ _KINDS = {
 
 def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
     """The options of that release; None where the tables have it, and nothing is read."""
-    if is_listed(version):
-        return None
+    return None if is_listed(version) else read(version, sources)
+
+
+def read(version: str, sources: Mapping[str, str]) -> Installed:
+    """The options of a release by the source of its package."""
     follower = Follower("vllm", sources, _HARMLESS)
     follower.intrinsics["get_kwargs"] = lambda call: kwargs(follower, _first(call))
     follower.intrinsics["get_field"] = lambda call: default_of(follower, _first(call), call.args[1])
     try:
         path, parser = _parser(follower)
         return gather(follower, version, path or "vllm/entrypoints", parser, _grammar(follower, version))
-    except (TooMuch, RecursionError, MemoryError):
-        return Installed(version=version, problem=f"the options of vLLM {version} are too many to follow")
+    except ODD:
+        return Installed(version=version, problem=f"the options of vLLM {version} are of a shape that cannot be followed")
 
 
 def is_listed(version: str) -> bool:
