@@ -34,23 +34,26 @@ def told(given: Given | None, context: Context, installed: Installed, reason: st
     """The defaults that the source of the installed release states; why each other fact of the rules is not told."""
     held = {reading.fact.path for reading in given.readings} if given is not None else set()
     held |= {each.fact.path for each in given.paths} if given is not None else set()
+    reason = f"{reason}; {installed.problem}" if installed.problem else reason
     for key, name in _PLAIN.items():
         if parse(key) in held:
             continue
         if name == "dp_size" and any(parse(each) in held for each in _BESIDE):
             yield Unobserved(parse(key), reason, "name it with --dp-size, or use a newer lockllm")
         else:
-            yield _plain(key, name, context, installed)
+            yield _plain(key, name, context, installed, reason)
     for tail in _RULES:
         path: Path = parse(f"serve.{tail}")
         if path not in held:
             yield Unobserved(path, reason, "set it on the command line, or use a newer lockllm")
 
 
-def _plain(key: str, name: str, context: Context, installed: Installed) -> Reading | Unobserved:
+def _plain(key: str, name: str, context: Context, installed: Installed, reason: str) -> Reading | Unobserved:
     path = parse(key)
     flag = "--" + name.replace("_", "-")
     default = installed.defaults.get(name)
+    if installed.table is None:
+        return Unobserved(path, reason, f"name it with {flag}, or use a newer lockllm")
     if default is None:
         why = f"SGLang {context.version} states no constant as the default of {flag}"
         return Unobserved(path, why, f"name it with {flag}, or use a newer lockllm")

@@ -58,7 +58,7 @@ def effective(given: Given | None, context: Context) -> Told:
         return
     if beyond(context.version, NEWEST) or below(context.version, OLDEST):
         reason = f"the rules of SGLang {context.version} were not read ({OLDEST} to {NEWEST} were)"
-        if context.installed is not None and context.installed.table is not None:
+        if context.installed is not None:
             yield from installed_defaults.told(given, context, context.installed, reason)
         for group in ("serve", "sampling"):
             yield Unobserved((group,), reason, "observe the running server, or use a newer lockllm")

@@ -30,7 +30,9 @@ _VARIABLES = {"data_parallel_size": "VLLM_DP_SIZE"}
 def told(path: Path, now: Case, installed: Installed, unread: Unknown) -> Reading | Unobserved:
     """The default that the source of the installed release states, or why it tells none."""
     name = _PLAIN.get(path)
-    if name is None or installed.table is None:
+    if installed.table is None:
+        return Unobserved(path, f"{unread.reason}; {installed.problem}", unread.mend)
+    if name is None:
         return Unobserved(path, unread.reason, unread.mend)
     flag = "--" + name.replace("_", "-")
     mend = f"name it with {flag}, or use a newer lockllm"
