@@ -22,6 +22,10 @@ HEAD = """\
 Written from the code (`pytest tests/docs --update-golden`); `lockllm explain FACT` tells the same of one fact. An empty cell
 says that the engine has no such option, rule or witness. *Seen at* lists what a running server shows; where a fact is seen
 nowhere, *unknown because* says why, and a verification reports it as unknown unless the command line or a rule tells it.
+
+A release of vLLM or SGLang that no table has is read from the source of the package where it is installed, which is parsed and
+never imported: its options, what they take, and the defaults that are constants. What only a rule of that release would tell
+stays unknown, and `lock` leaves it unpinned and says why.
 """
 COLUMNS = ("set_by", "default", "seen_at", "unknown")
 SAMPLES: dict[int, Any] = {
