@@ -49,7 +49,9 @@ def read(version: str, sources: Mapping[str, str]) -> Installed:
         path, parser = _parser(follower)
         return gather(follower, version, path or "vllm/entrypoints", parser, _grammar(follower, version))
     except ODD:
-        return Installed(version=version, problem=f"the options of vLLM {version} are of a shape that cannot be followed")
+        return Installed(
+            version=version, problem=f"the options of vLLM {version} are of a shape that cannot be followed"
+        )
 
 
 def is_listed(version: str) -> bool:
@@ -61,9 +63,9 @@ def _parser(follower: Follower) -> tuple[str, Parser]:
     """The parser of `vllm serve`, filled, and the file that fills it."""
     top = Parser()
     serve = follower.module(_SERVE)
-    for name in serve.names if serve is not None else ():
-        held = follower.top(serve, name) if serve is not None else UNKNOWN
-        if isinstance(held, Class) and isinstance(made := follower.member(held, "subparser_init"), Function):
+    for node in serve.classes.values() if serve is not None else ():
+        made = follower.member(Class(serve, node), "subparser_init") if serve is not None else UNKNOWN
+        if isinstance(made, Function):
             follower.follow(made, (top,))
             if "serve" in top.inner:
                 return made.module.path, top.inner["serve"]
