@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import stat
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -25,6 +23,7 @@ _LOCAL = frozenset({
     "bcachefs", "jfs", "reiserfs", "apfs", "hfs", "ufs", "iso9660", "udf", "vfat", "exfat",
 })  # fmt: skip
 _ESCAPED = re.compile(r"\\([0-7]{3})")
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
@@ -47,6 +46,15 @@ class Headers(msgspec.Struct, frozen=True, kw_only=True):
     packed: tuple[str, ...]
     read: int
     right: tuple[tuple[str, str, str], ...]  # findings that passed: name, detail, source
+
+
+class _Document(msgspec.Struct, frozen=True, kw_only=True):
+    """The file of one checkpoint."""
+
+    version: int
+    boot: str
+    files: dict[str, Kept]
+    headers: Headers | None = None
 
 
 class Cache(msgspec.Struct, kw_only=True):
@@ -128,9 +136,7 @@ def headers_key(paths: Mapping[str, str], now_ns: int) -> str | None:
 def write(cache: Cache) -> None:
     """Writes what is kept, if anything moved: beside, then renamed. A cache that cannot be written is no cache."""
     if cache.file is not None and cache.moved:
-        files = msgspec.to_builtins(cache.kept)
-        headers = msgspec.to_builtins(cache.headers)
-        _write(cache.file, {"version": _VERSION, "boot": cache.boot, "files": files, "headers": headers})
+        _write(cache.file, _Document(version=_VERSION, boot=cache.boot, files=cache.kept, headers=cache.headers))
 
 
 def _is_old(found: Stamp, began_ns: int) -> bool:
@@ -198,26 +204,28 @@ def _read(file: str, boot: str) -> tuple[dict[str, Kept], Headers | None]:
             raw = opened_file.read(_LONGEST + 1)
             if len(raw) > _LONGEST:
                 return {}, None
-            found: Any = msgspec.json.decode(raw)
-            if not isinstance(found, dict) or found.get("version") != _VERSION or found.get("boot") != boot or not boot:
-                return {}, None
-            kept = msgspec.convert(found.get("files"), dict[str, Kept])
-            headers = msgspec.convert(found.get("headers"), Headers | None)
+            found = msgspec.json.decode(raw, type=_Document)
         except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             return {}, None
-    hexadecimal = re.compile(r"[0-9a-f]{64}\Z")
-    good = {name: each for name, each in kept.items() if hexadecimal.match(each.sha256 or each.blake3 or "")}
-    return good, headers
+    if found.version != _VERSION or found.boot != boot or not boot:
+        return {}, None
+    return {name: each for name, each in found.files.items() if _can_be(each)}, found.headers
 
 
-def _write(file: str, value: object) -> None:
+def _can_be(kept: Kept) -> bool:
+    """Whether every digest that an entry holds can be one, and it holds one."""
+    held = [digest for digest in (kept.sha256, kept.blake3) if digest]
+    return bool(held) and all(map(_DIGEST.match, held))
+
+
+def _write(file: str, document: _Document) -> None:
     import tempfile
 
     temporary = None
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(file))
-        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as out:
-            json.dump(value, out, separators=(",", ":"))
+        with open(descriptor, "wb") as out:
+            out.write(msgspec.json.encode(document))
         os.replace(temporary, file)
     except (OSError, UnicodeError):
         if temporary is not None:

@@ -9,7 +9,7 @@ from lockllm.checkpoint.bounded import Malformed, read_small
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
 from lockllm.checkpoint.layout import Found
-from lockllm.checkpoint.selection import CONFIG, ENGINE, TOKENIZER, WEIGHTS, Selection, is_leftover, role, select
+from lockllm.checkpoint.selection import CONFIG, ENGINE, TOKENIZER, WEIGHTS, Selection, is_leftover, select
 from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
@@ -22,9 +22,9 @@ def lying(found: Found, selection: Selection, findings: Findings) -> Iterator[Re
     for entry in found.listing.entries:
         yield from _entry(entry, entry.path in selection.kept, findings)
     if found.listing.cut:
-        yield Unobserved(
-            ("checkpoint", "files"), f"the folder holds {found.listing.cut}", "name the checkpoint's own folder"
-        )
+        what, mend = f"the folder holds {found.listing.cut}", "name the checkpoint's own folder"
+        findings.wrong("files_listed", what, found.layout.root, mend)
+        yield Unobserved(("checkpoint", "files"), what, mend)
     kept = len(selection.kept)
     findings.right("links_resolve", f"{kept} files lie where they should")
     findings.right("regular_files", f"{kept} files are regular")
@@ -78,7 +78,7 @@ def _incomplete(found: Found, findings: Findings) -> None:
 
 def _pointers(found: Found, selection: Selection, findings: Findings) -> None:
     for path, entry in found.listing.files.items():
-        if path in selection.kept and entry.size < _POINTER and role(path) in {WEIGHTS, TOKENIZER}:
+        if entry.size < _POINTER and selection.kept.get(path) in {WEIGHTS, TOKENIZER}:
             try:
                 if read_small(entry.real, _POINTER).startswith(b"version https://git-lfs"):
                     weights.unreadable(path, "is a Git LFS pointer, not the content", findings)

@@ -52,7 +52,7 @@ class Said(msgspec.Struct, kw_only=True):
 def is_read(name: str) -> bool:
     """Whether the content of a file says something, besides having a digest."""
     template = name.startswith("additional_chat_templates/") and name.endswith(".jinja")
-    return name in _TEXTS or template or (role(name) == INDEX and "/" not in name)
+    return name in _TEXTS or template or ("/" not in name and role(name) == INDEX)
 
 
 def documents(files: Mapping[str, Entry], findings: Findings) -> Documents:

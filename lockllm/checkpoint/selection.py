@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase, translate
-from functools import lru_cache
 
 import msgspec
 
@@ -57,6 +56,7 @@ _OTHER_RUNTIMES = _globs(
 _OTHER_FOLDERS = _globs("onnx", "openvino", "coreml", "*.mlpackage", "original", "flax", "tf", "metal", "gguf")
 _LEFTOVERS = _globs("*.incomplete", "*.part", "*.partial", "*.aria2", "*.crdownload", "*.downloading")
 _BOOKKEEPING = _globs("*.metadata", "*.lock", "*.sha256", "*.md5", "*.sig", "llm.toml", "*.pyc")
+_ROLES = _globs(*(pattern for pattern, _ in _PATTERNS))
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,6 @@ def select(
     return Selection(format=chosen, kept=kept, excluded=excluded, second=second)
 
 
-@lru_cache(maxsize=200_000)
 def role(name: str, format_: str = "") -> str:
     """What a file is for."""
     base = name.rpartition("/")[2].lower()
@@ -114,9 +113,8 @@ def role(name: str, format_: str = "") -> str:
         return named
     if name.lower().startswith("additional_chat_templates/") and base.endswith(".jinja"):
         return TEMPLATE
-    for pattern, meant in _PATTERNS:
-        if fnmatchcase(base, pattern):
-            return meant
+    if _any(base, _ROLES):
+        return next(meant for pattern, meant in _PATTERNS if fnmatchcase(base, pattern))
     return WEIGHTS if _WEIGHT.match(base) else OTHER
 
 

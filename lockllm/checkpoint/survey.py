@@ -89,12 +89,13 @@ def look(
             claims=reading.claims(files, found.place), hashing=hashing, blake3=blake3, pairs=pairs or {},
             memory=memory,
         )  # fmt: skip
-        return reading.digest(task, progress, findings)
+        digested = reading.digest(task, progress, findings)
+        if memory is not None:
+            digests.write(memory)
+            memory.kept.clear()  # as much memory as the readings that come next
+        return digested
 
-    seen_all = survey(found, selection, digest, hashing=hashing, transformers_major=transformers_major, memory=memory)
-    if memory is not None:
-        digests.write(memory)
-    return seen_all
+    return survey(found, selection, digest, hashing=hashing, transformers_major=transformers_major, memory=memory)
 
 
 def survey(

@@ -99,7 +99,7 @@ def dump(observation: Observation) -> dict[str, Any]:
 
 def write(observation: Observation) -> str:
     """An observation as text."""
-    return json.dumps(dump(observation), indent=1, ensure_ascii=True) + "\n"
+    return json.dumps(dump(observation), indent=1, ensure_ascii=True, default=str) + "\n"
 
 
 def dump_reading(reading: Reading) -> dict[str, Any]:

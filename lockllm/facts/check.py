@@ -38,6 +38,11 @@ CHECKS = (
     CheckRow(
         "check.regular_files", "Every file of the checkpoint is a regular file.", "a reader may hang or never end"
     ),
+    CheckRow(
+        "check.files_listed",
+        "Everything below the checkpoint's folder was looked at.",
+        "a file that nobody saw may be read",
+    ),
     CheckRow("check.files_stable", "No file changed while it was hashed.", "the download may still be running"),
     CheckRow(
         "check.claimed_digests", "Files hold the bytes that their blob names and sidecars claim.", "files are damaged"

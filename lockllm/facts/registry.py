@@ -44,10 +44,16 @@ GROUP = {group.name: group for group in GROUPS}
 _BY_PATH = {row.path: row for row in ROWS}
 _GROUP_ORDER = {group.name: number for number, group in enumerate(GROUPS)}
 _ORDER = {row.path: number for number, row in enumerate((*ROWS, *(each.row for each in FAMILIES)))}
+_FAMILIES_AT: dict[Path, list[tuple[int, Family[Any]]]] = {}
+for _number, _family in enumerate(FAMILIES):
+    _FAMILIES_AT.setdefault(_family.path, []).append((_number, _family))
+_DEPTHS = sorted({len(path) for path in _FAMILIES_AT})
 _LAST = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(
+    maxsize=2**18
+)  # more than the files of a checkpoint that are listed: a smaller one would forget each before its turn
 def find(path: Path) -> Fact[Any]:
     """The row of that path: its own, a family's member, or one made up for a fact that this release does not know."""
     row = _BY_PATH.get(path)
@@ -67,12 +73,12 @@ def fact(key: str) -> Fact[Any]:
     return find(keys.parse(key))
 
 
-@lru_cache(maxsize=50_000)
 def family(path: Path) -> Family[Any] | None:
     """The family that a path is a member of."""
     if path in _BY_PATH:
         return None
-    return next((each for each in FAMILIES if each.holds(path)), None)
+    near = [held for depth in _DEPTHS for held in _FAMILIES_AT.get(path[:depth], ()) if held[1].holds(path)]
+    return min(near)[1] if len(near) > 1 else near[0][1] if near else None
 
 
 def read(row: Fact[Any], raw: object) -> Any:

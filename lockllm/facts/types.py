@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from collections.abc import Callable
@@ -230,7 +231,8 @@ def _file(raw: object) -> dict[str, Any]:
     sha256 = raw["sha256"]
     if not isinstance(sha256, str) or not sha256:
         raise ValueError('{ size = BYTES, sha256 = "…" }')
-    return {**size, "sha256": sha256.removeprefix("sha256:").lower()}
+    plain = sha256 if _HEX64.match(sha256) else sha256.removeprefix("sha256:").lower()
+    return {**size, "sha256": plain}
 
 
 def _same_file(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -252,7 +254,7 @@ def _any(raw: object, depth: int = 0) -> Any:
 
 def holdable(raw: object, depth: int = 0) -> Any:
     """What no type could parse, as every document can hold it: no number that JSON lacks, no nesting without end, no Python set."""
-    if raw is None or isinstance(raw, (str, bool)):
+    if raw is None or isinstance(raw, (str, bool, dt.date, dt.time)):  # TOML has dates, and a lock writes them as they stand
         return raw
     if isinstance(raw, int):
         return raw if raw.bit_length() <= _BITS else f"a whole number of {raw.bit_length()} bits"

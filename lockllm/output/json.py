@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lockllm.documents import observation as document
@@ -15,6 +15,7 @@ from lockllm.judge.report import Change, Diff, Report, Result
 from lockllm.output.escape import valid_unicode
 from lockllm.output.inspected import best
 
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, indent=2)
 _DEEPEST = 60
 _WORST = (CheckStatus.FAIL, CheckStatus.UNKNOWN, CheckStatus.PASS)
 
@@ -34,7 +35,7 @@ def report(report: Report) -> str:
             "gate": report.gate,
             "fingerprint": {"locked": report.fingerprint.locked, "observed": report.fingerprint.observed},
             "counts": dict(report.counts),
-            "results": [_result(each) for each in report.results],
+            "results": map(_result, report.results),
             "checks": [_named_check(each) for each in report.checks],
             "unpinned": dict(report.unpinned),
             "others": list(report.others),
@@ -76,8 +77,26 @@ def inspection(facts: Sequence[Reading], checks: Sequence[Check] = (), unobserve
 
 def write(document: dict[str, Any]) -> str:
     """A document as text: ASCII alone, and nothing that a CI system would take for a command of its own."""
-    text = json.dumps(_plain(document, 0), ensure_ascii=True, allow_nan=False, indent=2)
-    return text.replace("##", "#\\u0023") + "\n"
+    members = ",\n".join(f"  {_text(key)}: {_member(value)}" for key, value in document.items())
+    return f"{{\n{members}\n}}\n".replace("##", "#\\u0023")
+
+
+def _member(value: Any) -> str:
+    """A member of the document, entry by entry: a report on 100,000 files is not held three times over."""
+    if isinstance(value, dict):
+        held = {valid_unicode(str(key)): each for key, each in value.items()}
+        entries = [f"    {_text(key)}: {_text(each)}" for key, each in held.items()]
+    elif isinstance(value, (list, tuple, Iterator)):
+        entries = [f"    {_text(each)}" for each in value]
+    else:
+        return _text(value)
+    opens, closes = "{}" if isinstance(value, dict) else "[]"
+    return opens + "\n" + ",\n".join(entries) + "\n  " + closes if entries else opens + closes
+
+
+def _text(value: Any) -> str:
+    """An entry, indented as one of a member. No string holds a line break in JSON, so each one is structure."""
+    return _ENCODER.encode(_plain(value, 2)).replace("\n", "\n    ")
 
 
 def _result(result: Result) -> dict[str, Any]:

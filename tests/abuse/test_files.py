@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
 import threading
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from lockllm.checkpoint import hashing
+from lockllm.checkpoint import hashing, look
 from lockllm.checkpoint.hashing import Failed, Job
 from tests.abuse.conftest import Ours, mounted, needs_mount
 
+QUIET = ("verify", "--stage", "preflight", "--quiet")
 PREFLIGHT = ("verify", "--stage", "preflight", "--format", "json")
 NAMES = {
     "a newline": "a\n[policy]\n.json",
@@ -140,7 +142,9 @@ def test_a_deep_tree_ends(locked: Path, ours: Ours) -> None:
         here /= "d"
         here.mkdir()
     (here / "config.json").write_text("{}")
-    assert ours(*PREFLIGHT, timeout=30).code in (0, 1)
+    done = ours(*PREFLIGHT, timeout=30)
+    assert done.code == 1
+    assert "check.files_listed" in {each["check"] for each in report(done)["checks"] if each["status"] == "fail"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -174,14 +178,29 @@ def test_a_name_composed_in_two_ways_is_two_files(locked: Path, ours: Ours) -> N
     assert ours(*PREFLIGHT).code == 1
 
 
-def test_twenty_thousand_files_end_soon(locked: Path, ours: Ours) -> None:
+def test_a_hundred_thousand_files_are_judged_in_seconds_and_bounded_memory(locked: Path, ours: Ours) -> None:
     many = locked / "model" / "many"
     many.mkdir()
-    for number in range(20_000):
-        os.close(os.open(many / f"{number}.json", os.O_CREAT | os.O_WRONLY))
-    done = ours("verify", "--stage", "preflight", "--quiet", timeout=120)
-    assert done.code == 1
-    assert len(done.out) < 4_000_000
+    for group in range(4):  # a file has 65,000 names at most
+        first = many / f"{group}.json"
+        first.touch()
+        for number in range(24_999):
+            os.link(first, many / f"{group}-{number}.json")
+    memory = 640 << 20  # of address space: half of it is held
+    done = ours(*QUIET, timeout=120, before=lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory)))
+    assert done.code == 1, done.err
+    assert done.out.count("many/") >= 100_000
+
+
+def test_more_files_than_are_listed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lockllm.checkpoint.folder.MOST", 5)
+    for number in range(9):
+        (tmp_path / f"z{number}.json").touch()
+    (tmp_path / "config.json").write_text("{}")
+    found = look(str(tmp_path), engine="vllm")
+    assert "check.files_listed" in {check.name for check in found.checks if check.status.value == "fail"}
+    assert ("checkpoint", "files") not in found.complete
+    assert ("checkpoint", "files") in {each.path for each in found.unobserved if "more than 5 entries" in each.reason}
 
 
 @needs_mount

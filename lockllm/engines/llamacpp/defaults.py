@@ -170,7 +170,10 @@ def _slots(rules: _Rules) -> Iterator[Reading | Unobserved]:
             if unified is None
             else seen("serve.kv_unified", unified, source, By.RULE)
         )
-    each = _context(rules, slots, bool(unified)) if slots else _between("serve.max_model_len", rules)
+    if slots and not isinstance(slots, int):
+        each: int | Unobserved = Unobserved(fact("serve.max_model_len").path, "-np is no whole number", "set -np")
+    else:
+        each = _context(rules, slots, bool(unified)) if slots else _between("serve.max_model_len", rules)
     if isinstance(each, Unobserved):
         yield each
         yield seen("serve.max_num_batched_tokens", 2048, _NAME, By.DEFAULT)

@@ -186,6 +186,12 @@ def test_one_slot_is_four_in_builds_that_took_it_for_the_default() -> None:
     assert given("-np", "1").checks == ()
 
 
+@pytest.mark.parametrize("word", [" ", "two", "1.5"])
+def test_slots_that_are_no_number_leave_the_context_unknown(word: str) -> None:
+    found = list(LLAMA.effective(given("-c", "2048", "-np", word), context()))
+    assert "serve.max_model_len" in unseen(found)
+
+
 def test_a_router_has_no_defaults_of_its_own() -> None:
     found = list(LLAMA.effective(given("--models-dir", "/m", "--models-max", "1"), context()))
     assert facts(found) == {}
