@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Form, Given, Installed, Model
-from lockllm.engines._argparse import Parsed, Problem, Table, Word, canonical, parse
+from lockllm.engines._argparse import Parsed, Table, Word, canonical, parse
 from lockllm.engines._collect import Collect
-from lockllm.engines._releases import at_least, below, order
-from lockllm.engines._values import is_json, secret_name, unresolved
+from lockllm.engines._releases import at_least, order
+from lockllm.engines._values import secret_name, unresolved
 from lockllm.engines._variables import contents
-from lockllm.engines.vllm import findings, named_files, options, variables
+from lockllm.engines.vllm import findings, named_files, options, refusals, variables
 from lockllm.engines.vllm.option_rows import ROWS
 from lockllm.engines.vllm.spread import SPREADERS, spread
 from lockllm.engines.vllm.yaml_config import Config, config
@@ -21,7 +21,6 @@ from lockllm.facts.observation import CheckStatus
 
 _NOT_AUTO = frozenset({"generation_config", "load_format"})
 """Options whose `auto` is a value of its own: it names a place to look, and nothing replaces it."""
-_JSON = frozenset({"compilation_config", "speculative_config", "override_generation_config", "hf_overrides"})
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +49,7 @@ def given(
     _refused(found, form, said, version, installed)
     _config_findings(found, said)
     _model(found, form, said)
-    words = said.parsed.last()
+    words = refusals.in_force(said.parsed)
     for word in words.values():
         _word(found, word, _source(said, word), words, version)
     if (template := words.get("chat_template")) is not None:
@@ -83,13 +82,13 @@ def read(form: Form, files: Mapping[str, str], version: str | None, installed: I
     known = options.nearest(version)
     newest = known or options.NEWEST
     best = _by(form, files, newest, options.options(newest), sure=known is not None)
-    if known is not None or not _refusals(best):
+    if known is not None or not _refusals(form, best):
         return best
-    for release in _older(best):
+    for release in _older(form, best):
         said = _by(form, files, release, options.options(release), sure=False)
-        if _refusals(said) < _refusals(best):
+        if _refusals(form, said) < _refusals(form, best):
             best = said
-        if not _refusals(best):
+        if not _refusals(form, best):
             break
     return best
 
@@ -105,10 +104,12 @@ def _by(form: Form, files: Mapping[str, str], release: str, table: Table, *, sur
     return Reading(release=release, table=table, sure=sure, parsed=parsed, config=settings, typed=names)
 
 
-def _older(said: Reading) -> list[str]:
+def _older(form: Form, said: Reading) -> list[str]:
     """The last releases that have an option which this one refuses or takes for another, newest first."""
     refused = [word.flag for word in said.parsed.words if not word.known or word.flag not in said.table.flags]
     refused += [problem.flag for problem in said.parsed.problems]
+    if _strays(form, said):  # `--enable-chunked-prefill false`: an option took a value that it no longer takes
+        refused += [word.flag for word in said.parsed.words]
     last = {
         row[3]
         for flag in refused
@@ -116,6 +117,7 @@ def _older(said: Reading) -> list[str]:
         if row[3]
         and (row[0].startswith(canonical(flag)) if flag.startswith("--") else {flag, flag[:2]} & set(row[4].split()))
     }
+    last.update(refusals.last_release_that_takes(said.parsed, _lists(said, None, None)))
     return sorted(last, key=order, reverse=True)
 
 
@@ -124,12 +126,17 @@ def is_module(form: Form) -> bool:
     return any("api_server" in word for word in form.program) or form.subcommand == "api_server"
 
 
-def _refusals(said: Reading) -> int:
+def _strays(form: Form, said: Reading) -> bool:
+    return len(said.parsed.positionals) > (0 if is_module(form) else 1)
+
+
+def _refusals(form: Form, said: Reading) -> int:
     """How many words the release refuses, or takes as short for an option that another one has."""
     unlike = sum(
         word.flag not in said.table.flags and canonical(word.flag) in options.history() for word in said.parsed.words
     )
-    return unlike + len(said.parsed.problems)
+    lists = _lists(said, None, None)
+    return unlike + len(refusals.problems(form, is_module(form), said.parsed, lists, None))
 
 
 def _rewritten(form: Form, settings: Sequence[str], release: str) -> list[str]:
@@ -203,8 +210,11 @@ def _kept(found: Collect, word: Word, source: str) -> None:
 
 
 def _model(found: Collect, form: Form, said: Reading) -> None:
-    words = said.parsed.last()
+    words = refusals.in_force(said.parsed)
     positionals = [] if is_module(form) else list(said.parsed.positionals[:1])
+    if is_module(form) and said.parsed.positionals and at_least(said.release, "0.10.0"):
+        detail = "the API server's module takes a model as an argument, and does not read it"
+        found.finding("check.settings_take_effect", CheckStatus.FAIL, detail, "argument MODEL", "pass --model")
     revision = words.get("revision")
     text = revision.value if revision and isinstance(revision.value, str) else None
     if positionals and positionals[0].strip():
@@ -224,32 +234,11 @@ def _model(found: Collect, form: Form, said: Reading) -> None:
 def _refused(found: Collect, form: Form, said: Reading, version: str | None, installed: Installed | None) -> None:
     """`check.flags_accepted`: what the parser of that release refuses."""
     own = installed if installed is not None and installed.table is not None else None
-    choices = own.choices if own is not None else options.CHOICES
     known = not own.doubts if own is not None else options.is_read(version)
     if installed is not None and own is None:
         found.warnings.append(f"{installed.problem}; its command line is read by the options of vLLM {said.release}")
-    problems = list(said.parsed.problems)
-    allowed = 0 if is_module(form) else 1
-    for stray in said.parsed.positionals[allowed:]:
-        shown = "a blank argument" if not stray.strip() else repr(stray[:40])
-        problems.append(Problem(flag="", reason=f"{shown} belongs to no option"))
-    named = any(word.partition("=")[0] == "--model" for word in form.args)
-    if named and not is_module(form) and below(version, "0.11.1") and not said.parsed.positionals:
-        problems.append(Problem(flag="--model", reason="`vllm serve` takes the model as its first argument"))
-    problems += [
-        Problem(flag=word.flag, reason="its value is no JSON")
-        for word in said.parsed.words
-        if word.name in _JSON and isinstance(word.value, dict) and not _is_json(form, word)
-    ]
-    problems += [
-        Problem(
-            flag=word.flag, reason=f"{word.value[:40]!r} is none of {', '.join(sorted(map(str, choices[word.name])))}"
-        )
-        for word in said.parsed.words
-        if isinstance(word.value, str)
-        and not unresolved(word.value)
-        and word.value not in choices.get(word.name, {word.value})
-    ]
+    known_lists = _lists(said, version, own)
+    problems = refusals.problems(form, is_module(form), said.parsed, known_lists, version if said.sure else None)
     release = f"vLLM {version or said.release}" if said.sure else f"vLLM {options.OLDEST} to {options.NEWEST}"
     release = f"{release}: {own.source}" if own is not None else release
     if problems:
@@ -258,13 +247,11 @@ def _refused(found: Collect, form: Form, said: Reading, version: str | None, ins
         found.finding("check.flags_accepted", CheckStatus.PASS, f"vLLM {version} takes every option", release)
 
 
-def _is_json(form: Form, word: Word) -> bool:
-    """Whether the value was JSON as typed; a Python literal was taken by older releases only."""
-    for number, typed in enumerate(form.args):
-        if typed == word.flag or typed.replace("_", "-") == word.flag:
-            following = form.args[number + 1] if number + 1 < len(form.args) else ""
-            return is_json(following) or "'" not in following or '"' in following
-    return True
+def _lists(said: Reading, version: str | None, own: Installed | None) -> refusals.Lists:
+    """The values and keys that the release takes: of its own source where no table has it."""
+    if own is None:
+        return refusals.lists(version if said.sure else None, said.release)
+    return refusals.Lists(values={name: frozenset(map(str, taken)) for name, taken in own.choices.items()}, keys={})
 
 
 def _config_findings(found: Collect, said: Reading) -> None:

@@ -63,14 +63,28 @@ PER_NODE = frozenset(
 """Options that differ between the nodes of one server."""
 SECRET = frozenset({"api_key", "hf_token", "ssl_keyfile_password"})
 """Options whose values appear nowhere."""
-CHOICES = {
-    "dtype": frozenset({"auto", "half", "float16", "bfloat16", "float", "float32"}),
-    "scheduling_policy": frozenset({"fcfs", "priority"}),
-    "performance_mode": frozenset({"balanced", "interactivity", "throughput"}),
-    "runner": frozenset({"auto", "generate", "pooling", "draft"}),
-    "uvicorn_log_level": frozenset({"critical", "error", "warning", "info", "debug", "trace"}),
-}
-"""Options whose values are the same few in every release that has them."""
+NULLABLE = frozenset(
+    "all2all_backend allowed_media_domains attention_backend chat_template code_revision collect_detailed_traces "
+    "cpu_distributed_timeout_seconds cuda_graph_sizes cudagraph_capture_sizes custom_histogram_buckets "
+    "dcp_comm_backend default_mm_loras device diffusion_config disable_access_log_for_endpoints "
+    "distributed_executor_backend distributed_timeout_seconds download_dir ec_transfer_config engram_config "
+    "fingerprint_value generation_config grpc_port hf_config_path host ignore_patterns io_processor_plugin "
+    "kv_cache_memory_bytes kv_events_config kv_offloading_backend kv_offloading_size kv_transfer_config "
+    "limit_mm_per_prompt log_config_file logits_processor_pattern logits_processors long_lora_scaling_factors "
+    "lora_modules lora_target_modules mamba_block_size mamba_ssu_algorithm max_cpu_loras "
+    "max_cudagraph_capture_size max_log_len max_lora_cls_labels max_num_active_seqs max_num_queued_reqs "
+    "max_num_queued_tokens max_num_scheduled_tokens max_parallel_loading_workers middleware "
+    "mm_encoder_attn_backend mm_encoder_attn_dtype mm_encoder_fp8_scale_path mm_encoder_fp8_scale_save_path "
+    "mm_processor_kwargs model_loader_extra_config num_gpu_blocks_override otlp_traces_endpoint "
+    "override_attention_dtype override_pooler_config pooler_config preemption_mode "
+    "prefix_cache_retention_interval prefix_match_unit prompt_adapters quantization quantization_config "
+    "quantization_param_path reasoning_config reasoning_parser response_role revision root_path rope_theta "
+    "safetensors_load_strategy scheduler_cls seed served_model_name show_hidden_metrics_for_version spec_method "
+    "spec_model speculative_config speculative_model speculative_model_quantization ssl_ca_certs ssl_certfile "
+    "ssl_ciphers ssl_keyfile task tokenizer tokenizer_pool_extra_config tokenizer_revision tool_call_parser "
+    "tool_server tool_strict_level uds video_pruning_rate watermark_config weight_transfer_config".split()
+)
+"""Options that may be None, in some release at least: an empty text or `None` leaves them unset."""
 PATHS = frozenset(
     {"hf_config_path", "mm_encoder_fp8_scale_path", "quantization_param_path", "qlora_adapter_name_or_path"}
 )

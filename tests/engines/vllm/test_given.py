@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lockllm.engines.vllm import option_rows, options
+from lockllm.engines.vllm import option_rows, options, refusals
 from lockllm.engines.vllm.options import READ
 from lockllm.facts.observation import By
 from tests.engines.vllm.material import DATA, VLLM, facts, failing, form, given
@@ -252,18 +252,15 @@ NEW = {release: {row[0] for row in option_rows.ROWS if row[2] == release} for re
 
 @pytest.mark.parametrize("release", [release for release in READ if NEW[release]])
 def test_no_option_of_any_release_is_lost(release: str) -> None:
-    samples = {
-        "int": "3",
-        "number": "0.5",
-        "human": "4k",
-        "human-auto": "4k",
-        "json": '{"k": 1}',
-        "json-or-text": '{"k": 1}',
-    }
+    known = refusals.lists(release, release)
     for option in options.options(release).options:
+        key = min(known.keys.get(option.name, {"k"}))
+        value = min(known.values.get(f"{option.name}.{key}", {"1"}) - {"", "None"})
+        samples = {"int": "3", "number": "0.5", "human": "4k", "human-auto": "4k"}
+        samples |= dict.fromkeys(("json", "json-or-text"), json.dumps({key: value}))
         takes = option.take.value not in ("switch", "both", "boolean")
-        text = min(options.CHOICES.get(option.name, {"x=y" if option.name == "lora_modules" else "x"}))
-        words = [samples.get(option.kind.value, text)] if takes else []
+        text = "x=y" if option.name == "lora_modules" else samples.get(option.kind.value, "x")
+        words = [min(known.values.get(option.name, {text}) - {"", "None"})] if takes else []
         if option.name not in NEW[release] or option.name in ("config", "model"):
             continue
         found = given("org/name", option.flags[0], *words, version=release)

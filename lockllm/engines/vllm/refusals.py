@@ -1,0 +1,189 @@
+"""What vLLM refuses of a command line whose options it knows: stray words, values, and keys inside JSON, by release.
+
+The parser of each release was run (0.6.0 to 0.33.0): the lists of `choices` and the keys of its configuration classes
+are its own, and only what it refused stands in the tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from lockllm.engines import Form
+from lockllm.engines._argparse import Parsed, Problem, Word
+from lockllm.engines._releases import at_least, below, order
+from lockllm.engines._values import is_json, unresolved
+from lockllm.engines.vllm.key_rows import KEYS
+from lockllm.engines.vllm.options import NULLABLE, READ
+from lockllm.engines.vllm.value_rows import VALUES
+
+_JSON = frozenset({"compilation_config", "speculative_config", "override_generation_config", "hf_overrides"})
+_NOTHING = frozenset({"", "None"})
+"""How an option that may be None is told so."""
+
+
+class Lists(msgspec.Struct, frozen=True, kw_only=True):
+    """What a release takes: by option, or by the path of a key inside an option's JSON."""
+
+    values: Mapping[str, frozenset[str]]
+    keys: Mapping[str, frozenset[str]]
+
+
+def lists(version: str | None, read: str) -> Lists:
+    """The lists of a version. One between two that were read may be like either: it takes what one of them takes."""
+    later = [each for each in READ if order(each)[0] > order(read)[0]]
+    if version is None or order(version)[0] == order(read)[0] or not later:
+        return _of(read)
+    one, other = _of(read), _of(later[0])
+    return Lists(values=_both(one.values, other.values), keys=_both(one.keys, other.keys))
+
+
+def problems(form: Form, module: bool, parsed: Parsed, known: Lists, version: str | None) -> list[Problem]:
+    """Every word that is refused: by the parser, and by what reads its values."""
+    unset = {word.flag for word in parsed.words if _unset(word)}
+    found = [
+        each for each in parsed.problems if each.flag not in unset or not each.reason.startswith("its value is not")
+    ]
+    for stray in parsed.positionals[0 if module and below(version, "0.10.0") else 1 :]:
+        shown = "a blank argument" if not stray.strip() else repr(stray[:40])
+        found.append(Problem(flag="", reason=f"{shown} belongs to no option"))
+    named = any(word.partition("=")[0] == "--model" for word in form.args) and not module
+    if named and below(version, "0.11.1") and not parsed.positionals:
+        found.append(Problem(flag="--model", reason="`vllm serve` takes the model as its first argument"))
+    if named and at_least(version, "0.11.1") and parsed.positionals:
+        found.append(Problem(flag="--model", reason="the model is named twice"))
+    for word in parsed.words:
+        if word.name in _JSON and isinstance(word.value, dict) and not _is_json(form, word):
+            found.append(Problem(flag=word.flag, reason="its value is no JSON"))
+        if word.name in known.keys and not isinstance(word.value, dict) and not _unset(word):
+            found.append(Problem(flag=word.flag, reason="its JSON is no object"))
+        if word.name == "lora_modules":
+            found += _adapters(word)
+        found += _values(word, known)
+        found += _keys(word.flag, word.name, word.value, known)
+    return found
+
+
+def in_force(parsed: Parsed) -> dict[str, Word]:
+    """The last word on each option; one that may be None is left unset by an empty text or `None`."""
+    return {name: word for name, word in parsed.last().items() if not _unset(word)}
+
+
+def last_release_that_takes(parsed: Parsed, known: Lists) -> Iterator[str]:
+    """For every value or key that these lists refuse: the newest release that takes it, if one does."""
+    for word in parsed.words:
+        for path, entry, table in _refused(word, known):
+            for read in reversed(READ):
+                taken = getattr(_of(read), table).get(path)
+                if taken is None or entry in taken:
+                    yield read
+                    break
+
+
+@lru_cache(maxsize=64)
+def _of(read: str) -> Lists:
+    return Lists(values=_at(VALUES, read), keys=_at(KEYS, read))
+
+
+def _at(rows: Mapping[str, tuple[tuple[str, str], ...]], read: str) -> dict[str, frozenset[str]]:
+    """The lists in force at a release. `*`: nothing is refused from there on; `+` and `-`: what came and went."""
+    found = {}
+    for path, steps in rows.items():
+        held: set[str] | None = None
+        for first, text in steps:
+            if not at_least(read, first):
+                break
+            words = text.split()
+            if words == ["*"]:
+                held = None
+            elif all(word[0] in "+-" and len(word) > 1 for word in words):
+                held = {*(held or ()), *(word[1:] for word in words if word[0] == "+")}
+                held -= {word[1:] for word in words if word[0] == "-"}
+            else:
+                held = set(words)
+        if held is not None:
+            found[path] = frozenset(held | _NOTHING if "None" in held else held)
+    return found
+
+
+def _unset(word: Word) -> bool:
+    return word.name in NULLABLE and isinstance(word.value, str) and word.value in _NOTHING
+
+
+def _both(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    return {path: one[path] | other[path] for path in one.keys() & other.keys()}
+
+
+def _values(word: Word, known: Lists) -> Iterator[Problem]:
+    taken = known.values.get(word.name)
+    for value in _texts(word.value) if taken is not None else ():
+        if value not in (taken or ()):
+            shown = ", ".join(sorted(taken or ()))
+            yield Problem(flag=word.flag, reason=f"{value[:40]!r} is none of {shown}")
+
+
+def _keys(flag: str, path: str, value: Any, known: Lists) -> Iterator[Problem]:
+    for inner, entry, table in _inside(path, value, known):
+        at = ".".join(inner.split(".")[1:])
+        if table == "keys":
+            where = f"in {at}" if at else "in its JSON"
+            yield Problem(flag=flag, reason=f"this release knows no key {entry[:40]!r} {where}")
+        else:
+            taken = ", ".join(sorted(known.values[inner] - _NOTHING))
+            yield Problem(flag=flag, reason=f"{entry[:40]!r} in {at} is none of {taken}")
+
+
+def _refused(word: Word, known: Lists) -> Iterator[tuple[str, str, str]]:
+    taken = known.values.get(word.name)
+    for value in _texts(word.value) if taken is not None else ():
+        if value not in (taken or ()):
+            yield word.name, value, "values"
+    yield from _inside(word.name, word.value, known)
+
+
+def _inside(path: str, value: Any, known: Lists) -> Iterator[tuple[str, str, str]]:
+    """Where a JSON value holds what the lists refuse: the path, the key or value, and by which list."""
+    if isinstance(value, dict):
+        taken = known.keys.get(path)
+        for key, inner in value.items():
+            if taken is not None and key not in taken:
+                yield path, str(key), "keys"
+            elif taken is not None:
+                yield from _inside(f"{path}.{key}", inner, known)
+    elif "." in path and isinstance(value, (str, int)) and not isinstance(value, bool) and not unresolved(value):
+        allowed = known.values.get(path)
+        if allowed is not None and str(value) not in allowed:
+            yield path, str(value), "values"
+
+
+def _adapters(word: Word) -> Iterator[Problem]:
+    """`name=path`, or the JSON of an object that has a name and a path."""
+    for text in _texts(word.value):
+        if not text or ("=" in text and "," not in text):
+            continue
+        try:
+            told = json.loads(text)
+        except (ValueError, RecursionError):
+            yield Problem(flag=word.flag, reason="an entry is neither name=path nor JSON")
+            continue
+        if not isinstance(told, dict) or not {"name", "path"} <= told.keys():
+            yield Problem(flag=word.flag, reason="an entry has no name and path")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    for each in value if isinstance(value, tuple) else (value,):
+        if isinstance(each, (str, int, float)) and not isinstance(each, bool) and not unresolved(each):
+            yield str(each)
+
+
+def _is_json(form: Form, word: Word) -> bool:
+    """Whether the value was JSON as typed; a Python literal was taken by older releases only."""
+    for number, typed in enumerate(form.args):
+        if typed == word.flag or typed.replace("_", "-") == word.flag:
+            following = form.args[number + 1] if number + 1 < len(form.args) else ""
+            return is_json(following) or "'" not in following or '"' in following
+    return True
