@@ -26,6 +26,8 @@ from lockllm.engines._source import (
 
 _MOST_STEPS = 500_000
 _DEEPEST = 60
+ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What code of a shape that nobody saw may trip."""
 _METHODS: Mapping[type, frozenset[str]] = {
     str: frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix split title".split()),
     list: frozenset("append extend remove insert copy index".split()),
@@ -74,14 +76,19 @@ class Evaluator(Package):
         self._count(1)
         evaluate = getattr(self, f"_{type(node).__name__.lower()}", None)
         if evaluate is None or self._depth > _DEEPEST:
+            self.doubt(node, scope)
             return UNKNOWN
         self._depth += 1
         try:
             return evaluate(node, scope)
-        except (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError, OverflowError, AttributeError):
+        except ODD:
+            self.doubt(node, scope)
             return UNKNOWN
         finally:
             self._depth -= 1
+
+    def doubt(self, node: ast.AST | None, scope: Scope) -> None:
+        """Take note of code that is not followed."""
 
     def _count(self, steps: int) -> None:
         self._steps += steps
@@ -294,6 +301,7 @@ class Evaluator(Package):
         return Generic(base, index if isinstance(index, tuple) else (index,))
 
     def _lambda(self, node: ast.Lambda, scope: Scope) -> Any:
+        self.doubt(node, scope)
         return Function(scope.module, node)
 
     def _call(self, node: ast.Call, scope: Scope) -> Any:

@@ -9,14 +9,14 @@ import msgspec
 
 from lockllm.engines import Default, Installed
 from lockllm.engines._argparse import Option, Table, Take, table
-from lockllm.engines._evaluate import Scope, TooMuch
+from lockllm.engines._evaluate import ODD, Scope, TooMuch
 from lockllm.engines._parsers import Added, Follower, Parser, arity
 from lockllm.engines._plain import constant, plain_default
 from lockllm.engines._source import UNKNOWN, Field, Unknown
 from lockllm.engines._values import Kind
 
 _MOST_TOLD = 3
-ODD = (TooMuch, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+TOO_ODD = (*ODD, TooMuch, MemoryError, RecursionError)
 """What a source of a shape that nobody saw may trip: then it tells nothing."""
 
 

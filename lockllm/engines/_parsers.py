@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from lockllm.engines._argparse import Take
-from lockllm.engines._evaluate import Evaluator, Scope
+from lockllm.engines._evaluate import ODD, Evaluator, Scope
 from lockllm.engines._plain import constant, truth
 from lockllm.engines._source import UNKNOWN, Call, Class, Foreign, Function, Unknown
 from lockllm.engines._values import Kind
@@ -18,6 +18,7 @@ _CALLS_DEEP = 12
 _SHORT = 5
 KINDS = {"str": Kind.TEXT, "int": Kind.INT, "float": Kind.NUMBER}
 """What the functions that options of every engine name as their `type` make of a text."""
+_WITHOUT_EFFECT = (ast.Pass, ast.Assert, ast.Raise, ast.Global, ast.Nonlocal, ast.ClassDef, ast.Break, ast.Continue)
 _GROUPS = frozenset({"add_argument_group", "add_mutually_exclusive_group"})
 
 
@@ -128,7 +129,11 @@ class Follower(Evaluator):
 
     def _run(self, body: list[ast.stmt], scope: Scope) -> _Returned | None:
         for node in body:
-            told = self._statement(node, scope)
+            try:
+                told = self._statement(node, scope)
+            except ODD:
+                told = None
+                self.doubt(node, scope)
             if told is not None:
                 return told
         return None
@@ -153,6 +158,7 @@ class Follower(Evaluator):
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             scope.local.update({name: self._imported(what) for name, what in scope.module.imports(node)})
         elif isinstance(node, ast.FunctionDef):
+            self.doubt(node, scope)
             scope.local[node.name] = Function(scope.module, node)
         elif isinstance(node, ast.If):
             return self._if(node, scope)
@@ -162,8 +168,8 @@ class Follower(Evaluator):
             return self._run(node.body, scope)
         elif isinstance(node, ast.Try):
             return self._run([*node.body, *node.orelse, *node.finalbody], scope)
-        elif isinstance(node, ast.While):
-            self._doubt(node, scope, "a loop")
+        elif not isinstance(node, _WITHOUT_EFFECT):
+            self.doubt(node, scope)
         return None
 
     def _if(self, node: ast.If, scope: Scope) -> _Returned | None:
@@ -182,7 +188,7 @@ class Follower(Evaluator):
         if isinstance(items, (dict, type({}.keys()), type({}.values()), type({}.items()))):
             items = list(items)
         if not isinstance(items, (list, tuple, set)):
-            self._doubt(node, scope, "a loop over what only a run tells")
+            self.doubt(node, scope)
             return None
         for item in list(items):
             self._assign(node.target, item, scope)
@@ -191,12 +197,12 @@ class Follower(Evaluator):
                 return told
         return None
 
-    def _doubt(self, node: ast.stmt, scope: Scope, what: str) -> None:
-        """A loop that cannot be followed: a parser that it touches may hold more options."""
-        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    def doubt(self, node: ast.AST | None, scope: Scope) -> None:
+        """Code that is not followed: a parser that it names may hold more options."""
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} if node is not None else set()
         for name in names & set(scope.local):
             if isinstance(parser := scope.local[name], Parser):
-                parser.open.append(f"{what} of {scope.module.path} may add options")
+                parser.open.append(f"{scope.module.path}, line {getattr(node, 'lineno', 0)} may add options")
 
     def _assign(self, target: ast.expr, value: Any, scope: Scope) -> None:
         if isinstance(target, ast.Name):

@@ -15,7 +15,7 @@ import msgspec
 from lockllm.engines import Installed
 from lockllm.engines._argparse import Option, Take, canonical
 from lockllm.engines._evaluate import Scope
-from lockllm.engines._installed import ODD, Grammar, gather, named, placed
+from lockllm.engines._installed import TOO_ODD, Grammar, gather, named, placed
 from lockllm.engines._parsers import Added, Follower, Parser, arity
 from lockllm.engines._plain import literals
 from lockllm.engines._releases import order
@@ -51,8 +51,10 @@ def read(version: str, sources: Mapping[str, str]) -> Installed:
         grammar = _grammar(version)
         told = gather(follower, version, path, parser, grammar)
         return msgspec.structs.replace(told, standing=_standings(follower, parser, grammar))
-    except ODD:
-        return Installed(version=version, problem=f"the options of SGLang {version} are of a shape that cannot be followed")
+    except TOO_ODD:
+        return Installed(
+            version=version, problem=f"the options of SGLang {version} are of a shape that cannot be followed"
+        )
 
 
 def is_listed(version: str) -> bool:

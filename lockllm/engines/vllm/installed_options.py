@@ -12,7 +12,7 @@ import msgspec
 
 from lockllm.engines import Installed
 from lockllm.engines._argparse import Option, canonical
-from lockllm.engines._installed import ODD, Grammar, gather
+from lockllm.engines._installed import TOO_ODD, Grammar, gather
 from lockllm.engines._parsers import Added, Follower, Parser
 from lockllm.engines._releases import order
 from lockllm.engines._source import UNKNOWN, Call, Class, Function
@@ -48,7 +48,7 @@ def read(version: str, sources: Mapping[str, str]) -> Installed:
     try:
         path, parser = _parser(follower)
         return gather(follower, version, path or "vllm/entrypoints", parser, _grammar(follower, version))
-    except ODD:
+    except TOO_ODD:
         return Installed(
             version=version, problem=f"the options of vLLM {version} are of a shape that cannot be followed"
         )
