@@ -79,11 +79,13 @@ class AfterDashes(click.Command):
 
 def text_options(color: str, full: bool, quiet: bool, verbose: bool, *, err: bool = False) -> dict[str, Any]:
     """Options of the text output: colored on a terminal unless NO_COLOR is set; as wide as the terminal, at most 100."""
-    import shutil
-
     on_terminal = (sys.stderr if err else sys.stdout).isatty()
     colored = color == "always" or (color == "auto" and on_terminal and not os.environ.get("NO_COLOR"))
-    width = min(shutil.get_terminal_size((80, 24)).columns, 100) if on_terminal else 80
+    width = 80
+    if on_terminal:
+        import shutil
+
+        width = min(shutil.get_terminal_size((80, 24)).columns, 100)
     return {"color": colored, "width": max(width, 40), "full": full, "quiet": quiet, "verbose": verbose}
 
 

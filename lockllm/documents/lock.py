@@ -25,6 +25,7 @@ LONG = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
 """Tables that stand at the end, one fact a line."""
 _RESERVED = ("lock_version", "unpinned", "absent", "requires", "policy", "waive")
 _SETTINGS = ("include", "exclude")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f]|\A[A-Za-z]:[\\/]|\A[\\/]|(?:\A|[\\/])\.\.(?:[\\/]|\Z)")
 
 
@@ -92,6 +93,7 @@ def read(text: str, name: str = "llm.lock") -> Lock:
             for key in _SETTINGS:
                 if key in table:
                     settings[key] = _globs(table.pop(key), ("checkpoint", key), problem)
+            values.update(_take_files(table))
         for path, raw in _leaves((group,), table):
             values[path] = _value(path, raw, name, warnings, problem)
     lock = Lock(
@@ -176,6 +178,24 @@ def _leaves(path: Path, table: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
 def _holds_table(path: Path) -> bool:
     row = registry.find(path)
     return row.type is FILE or (row.path in {each.path for each in registry.ROWS} and "type" not in row.type.schema)
+
+
+def _take_files(checkpoint: dict[str, Any]) -> dict[Path, Any]:
+    """The lines of files that are as `lock` writes them, taken out at once: there may be ten thousand. Odd ones stay."""
+    files = checkpoint.get("files")
+    taken: dict[Path, Any] = {}
+    if not isinstance(files, dict):
+        return taken
+    for name, raw in files.items():
+        if raw.__class__ is dict and len(raw) == 2 and raw.get("size").__class__ is int and 0 <= raw["size"] < 2**63:
+            digest = raw.get("sha256")
+            if digest.__class__ is str and _SHA256.match(digest) and safe_name(name):
+                taken[("checkpoint", "files", name)] = raw
+    if len(taken) < len(files):
+        checkpoint["files"] = {name: raw for name, raw in files.items() if ("checkpoint", "files", name) not in taken}
+    elif taken:
+        del checkpoint["files"]
+    return taken
 
 
 def _value(path: Path, raw: Any, name: str, warnings: list[str], problem: Any) -> Any:

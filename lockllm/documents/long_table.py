@@ -24,7 +24,7 @@ def loads(text: str, parser: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
         files[name] = {"size": int(size), "sha256": sha256}
         at, count = found.end(), count + 1
     try:
-        data = parser(head + header + "\n" * count + tail[at:])
+        data = parser(head + header + tail[at:])
     except ValueError:
         return parser(text)  # which may have an earlier error to tell
     rest = data["checkpoint"]["files"]

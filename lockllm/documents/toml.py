@@ -32,8 +32,9 @@ def decode(data: bytes, name: str, error: type[LockllmError]) -> str:
             where=name,
             mend="check that it is the right file",
         )
+    data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode()
     except UnicodeDecodeError as cause:
         line = data[: cause.start].count(b"\n") + 1
         raise error(

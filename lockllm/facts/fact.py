@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from lockllm.facts.keys import dotted
+
 T = TypeVar("T")
 
 Path = tuple[str, ...]
@@ -103,8 +105,6 @@ class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False):
     @property
     def key(self) -> str:
         """Its one spelling: a TOML dotted key."""
-        from lockllm.facts.keys import dotted
-
         return dotted(self.path)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import fnmatch
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from lockllm.facts.fact import Path
+if TYPE_CHECKING:
+    from lockllm.facts.fact import Path
 
 _PLAIN = re.compile(r"[ !#-\[\]-~]*\Z")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")

@@ -57,9 +57,9 @@ def _change(path: Path, before: Any, after: Any) -> Change | None:
     fact = registry.find(path)
     if before is not _MISSING and after is not _MISSING and registry.same(fact, before, after):
         return None
-    if before in (_MISSING, ABSENT) and after in (_MISSING, ABSENT):
+    came, gone = before is _MISSING or before is ABSENT, after is _MISSING or after is ABSENT
+    if came and gone:
         return None  # looked for or not: neither lock holds a value
-    gone, came = after in (_MISSING, ABSENT), before in (_MISSING, ABSENT)
     return Change(
         fact=fact, before=None if came else registry.dump(fact, before), after=None if gone else registry.dump(fact, after),
         change="removed" if gone else "added" if came else "changed", kind=fact.kind, effect=fact.effect,
@@ -99,8 +99,8 @@ def _because(changes: list[Change], before: Lock, after: Lock) -> list[Change]:
         while root in direct and direct[root] not in seen:
             root = direct[root]
             seen.add(root)
-        because = keys.dotted(root) if root != change.fact.path else None
-        explained.append(msgspec.structs.replace(change, because=because))
+        caused = root != change.fact.path
+        explained.append(msgspec.structs.replace(change, because=keys.dotted(root)) if caused else change)
     return explained
 
 

@@ -71,6 +71,9 @@ class Page:
             self._add((" " * (indent + len(label)), ""), (part, style))
 
     def _add(self, *segments: tuple[str, str]) -> None:
+        if not self._color:
+            self._lines.append(log_line("".join([text for text, _ in segments])).rstrip())
+            return
         begun, line = False, ""
         for text, style in segments:
             text = log_line(text, begins=not begun)
@@ -79,7 +82,7 @@ class Page:
         self._lines.append(line.rstrip())
 
     def _paint(self, text: str, style: str) -> str:
-        if not self._color or not style or not text.strip():
+        if not style or not text.strip():
             return text
         plain = text.rstrip()
         return f"{_STYLES[style]}{plain}{_END}{text[len(plain) :]}"

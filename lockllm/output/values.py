@@ -14,6 +14,7 @@ _HEX = re.compile(r"(sha256:|sha512:)?([0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0
 _BARE = re.compile(r"[A-Za-z0-9/~<>=!^](?:[A-Za-z0-9 _.+:/@=,~<>!*()^-]*[A-Za-z0-9_.+:/@=~<>!*()-])?\Z")
 _WORDS = frozenset({"true", "false", "absent", "inf", "nan", "not seen"})
 _NUMBER = re.compile(r"[+-]?[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?\Z")
+_FILE = frozenset({"size", "sha256"})
 _AROUND = 12  # characters kept on each side of a difference
 
 
@@ -26,8 +27,8 @@ def show(value: Any, *, full: bool = False, limit: int = 60) -> str:
 def show_pair(before: Any, after: Any, *, full: bool = False, limit: int = 60) -> tuple[str, str]:
     """Two values that differ, each on one line. Where they are long, the part that differs is shown."""
     before, after = _plain(before), _plain(after)
-    if not full:
-        before, after = _digest_alone(before, after, limit), _digest_alone(after, before, limit)
+    if not full and (_is_file(before) or _is_file(after)):
+        before, after = _digests_alone(before, after, limit)
     one, other = _spell(before, full), _spell(after, full)
     if not full and max(len(one), len(other)) > limit:
         one, other = _spell_apart(before, after)
@@ -48,14 +49,14 @@ def show_pair(before: Any, after: Any, *, full: bool = False, limit: int = 60) -
 
 
 def _spell(value: Any, full: bool) -> str:
+    if isinstance(value, str):
+        return _text(value, full)
     if value is None or value is ABSENT:
         return "absent"
     if isinstance(value, Raw):
         return _spell(value.value, full)
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):
-        return _text(value, full)
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_spell(each, full) for each in value) + "]"
     if isinstance(value, dict):
@@ -98,15 +99,17 @@ def _spell_apart(before: Any, after: Any) -> tuple[str, str]:
 
 
 def _is_file(value: Any) -> bool:
-    return isinstance(value, dict) and "sha256" in value and set(value) <= {"size", "sha256"}
+    return isinstance(value, dict) and "sha256" in value and value.keys() <= _FILE
 
 
-def _digest_alone(value: Any, other: Any, limit: int) -> Any:
-    """A file without its size, where both have the same or there is little room; digests that begin alike keep it."""
-    if not _is_file(value) or (limit >= 40 and (not _is_file(other) or value.get("size") != other.get("size"))):
-        return value
-    alike = _is_file(other) and _spell(other["sha256"], False) == _spell(value["sha256"], False)
-    return value if alike else value["sha256"]
+def _digests_alone(before: Any, after: Any, limit: int) -> tuple[Any, Any]:
+    """Files without their sizes, where both have the same or there is little room; digests that begin alike keep them."""
+    files = _is_file(before) and _is_file(after)
+    if limit >= 40 and not (files and before.get("size") == after.get("size")):
+        return before, after
+    if files and _spell(before["sha256"], False) == _spell(after["sha256"], False):
+        return before, after
+    return before["sha256"] if _is_file(before) else before, after["sha256"] if _is_file(after) else after
 
 
 def _members_apart(here: dict[Any, Any], there: dict[Any, Any]) -> str:
