@@ -129,5 +129,6 @@ class Family(msgspec.Struct, Generic[T], frozen=True, eq=False):
 
     def holds(self, path: Path) -> bool:
         """Whether a path is that of a member."""
-        extra = len(path) - len(self.path)
-        return path[: len(self.path)] == self.path and (extra >= 1 if self.depth == 0 else extra == self.depth)
+        base = self.row.path
+        extra = len(path) - len(base)
+        return (extra == self.depth or (self.depth == 0 and extra >= 1)) and path[: len(base)] == base
