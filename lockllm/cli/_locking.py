@@ -13,8 +13,6 @@ import click
 import msgspec
 
 from lockllm.cli import _files, _options, _texts
-from lockllm.documents import spec as specs
-from lockllm.documents import toml
 from lockllm.documents.lock import Lock
 from lockllm.documents.lock import write as lock_text
 from lockllm.documents.spec import Spec
@@ -44,21 +42,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     target: Target
     filled: Filled
     old: Lock | None
-
-
-def read_spec(given: str | None, cwd: str) -> tuple[str, Spec]:
-    """The spec that is named, else llm.toml, else [tool.lockllm] of pyproject.toml."""
-    path = given
-    if path is None:
-        path = next(
-            (name for name in ("llm.toml", "pyproject.toml") if os.path.exists(os.path.join(cwd, name))), "llm.toml"
-        )
-    if os.path.isdir(path):
-        path = os.path.join(path, "llm.toml")
-    data = _files.read_bytes(path, SpecError, "write one with `lockllm init PATH`, or name it: lockllm lock SPEC")
-    text = toml.decode(data, path, SpecError)
-    table = ("tool", "lockllm") if os.path.basename(path) == "pyproject.toml" else ()
-    return path, specs.read(text, path, table=table)
 
 
 def targets(spec: Spec, path: str) -> list[Target]:

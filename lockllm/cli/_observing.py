@@ -82,14 +82,14 @@ def spec_path(lock: Lock, lock_file: str) -> str | None:
     """The checkpoint's path as the spec beside the lock names it; None: there is no such spec, or it names none."""
     if lock_file in ("", "-"):
         return None
-    from lockllm.cli._locking import read_spec
+    from lockllm.cli import _spec
     from lockllm.errors import LockllmError
 
     beside = os.path.join(os.path.dirname(os.path.abspath(lock_file)), lock.spec)
     if not os.path.isfile(beside):
         return None
     try:
-        _, spec = read_spec(beside, os.getcwd())
+        _, spec = _spec.read(beside, os.getcwd())
     except LockllmError:
         return None
     path = spec.path

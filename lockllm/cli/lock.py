@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lockllm.cli import _locking, _options
+from lockllm.cli import _locking, _options, _spec
 
 
 @click.command(short_help="Resolve llm.toml into llm.lock.")
@@ -58,7 +58,7 @@ def command(
     Pins that nothing asks to move are kept. What cannot be known here stands in [unpinned] with the reason. A [variant.NAME]
     is written to llm.NAME.lock.
     """
-    path, read = _locking.read_spec(spec, os.getcwd())
+    path, read = _spec.read(spec, os.getcwd())
     target = options["output"] or os.path.join(os.path.dirname(path), "llm.lock")
     targets = _locking.targets(read, target)
     if options["check"]:

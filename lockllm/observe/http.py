@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +40,8 @@ class Server(msgspec.Struct, frozen=True):
     @property
     def loopback(self) -> bool:
         """Whether it is this machine by its own name."""
+        import ipaddress
+
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines.ollama.options import PARAMETERS
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
@@ -83,6 +82,8 @@ def _layers(models: Path, tag: Tag) -> Iterator[Reading]:
 
 def _parameters(raw: bytes, source: str) -> Iterator[Reading]:
     """The model's own defaults. The OpenAI routes send temperature and top_p themselves, so these two are native alone."""
+    from lockllm.engines.ollama.options import PARAMETERS
+
     try:
         values: Any = json.loads(raw)
     except (ValueError, RecursionError):
