@@ -133,7 +133,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     table: Table | None = None
     choices: Mapping[str, frozenset[Any]] = {}  # option -> the values that it takes
     defaults: Mapping[str, Default] = {}  # option -> its default, constants alone
-    standing: Mapping[str, str] = {}  # option on its way out -> `retired` (in force), `idle` (ignored), `gone` (refused)
+    standing: Mapping[str, str] = {}  # option on its way out -> `retired` (in force), `idle`, `gone` (refused)
     doubts: tuple[str, ...] = ()
     problem: str = ""
 
@@ -187,7 +187,7 @@ class Engine(Protocol):
 
         `installed` reaches only an engine that has a function `installed(version, sources) -> Installed | None`, and holds
         what that gave. `sources` are the files of its package by path, as text; it gives None, and reads none of them,
-        where its tables have the version.
+        where its tables have the version. Such an engine names in `stated` the facts whose default a source may state.
         """
 
     def effective(self, given: Given | None, context: Context) -> Iterable[Reading | Unobserved]:

@@ -18,7 +18,7 @@ from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.keys import Glob
 from lockllm.facts.observation import ABSENT, By, Observation, Raw, Reading, Unobserved
 from lockllm.judge.policy import inside
-from lockllm.resolve import twins
+from lockllm.resolve import stated, twins
 from lockllm.resolve.agreement import Disagreement, disagreements
 
 SPEC = "llm.toml"
@@ -222,13 +222,12 @@ class _Filler:
             version=self.sources.version,
             checkpoint={path: value for path, value in known.items() if path[0] in _FILES},
             host={path: value for path, value in known.items() if path[0] == "host"},
-            packages={
-                path[1]: str(value) for path, value in self.values.items() if path[0] == "packages" and len(path) == 2
-            },
+            packages={path[1]: str(value) for path, value in known.items() if path[0] == "packages" and len(path) == 2},
             env={path[1]: str(value) for path, value in self.spec.values.items() if path[0] == "env"},
             installed=self.sources.installed,
         )
         told = [*engine.effective(given, context), *twins.of(engine, given, context)]
+        told = stated.settled(engine, context, None if self._upgrade else self.old, told, self._moved)
         self.take((each for each in told if isinstance(each, Reading)), (*_ASKED, "chat_template", "tokenizer"))
         for each in told:
             if isinstance(each, Unobserved) and not self._holds(each.path):

@@ -137,3 +137,26 @@ def test_sglang_is_read_alike(folder: Path, call: Call) -> None:
     done = call("exec", "--", *line)
     assert done.code == 1
     assert "'sideways' is none of its words in this release: over, under" in " ".join(done.err.split())
+
+
+def test_checking_a_lock_needs_no_package(folder: Path, future: Path, call: Call) -> None:
+    call("lock", "--python", future / "bin" / "python")
+    assert call("lock", "--check").code == 0
+    text = (folder / "llm.toml").read_text()
+    (folder / "llm.toml").write_text(text + "\n[serve]\ngpu_memory_share = 0.5\n")
+    assert call("lock", "--check").out.startswith("llm.lock is stale: 1 fact\n  serve.gpu_memory_share\n")
+
+
+def test_locking_again_without_the_package_keeps_what_it_stated(folder: Path, future: Path, call: Call) -> None:
+    call("lock", "--python", future / "bin" / "python")
+    first = locked(folder)
+    call("lock")
+    again = locked(folder)
+    assert {path: value for path, value in again.values.items() if path[0] == "serve"} == {
+        path: value for path, value in first.values.items() if path[0] == "serve"
+    }
+    assert {path: why for path, why in again.unpinned.items() if path[0] == "serve"} == {
+        path: why for path, why in first.unpinned.items() if path[0] == "serve"
+    }
+    call("lock", "--upgrade")
+    assert locked(folder).get(MOVED) is None

@@ -11,17 +11,19 @@ from lockllm.engines.sglang.findings import checks
 from lockllm.engines.sglang.given import given
 from lockllm.engines.sglang.given import wants_files as _wants_files
 from lockllm.engines.sglang.http import PROBES, detect, from_http
+from lockllm.engines.sglang.installed_defaults import STATED
 from lockllm.engines.sglang.log import from_log
 from lockllm.engines.sglang.options import NEWEST
 from lockllm.engines.sglang.rules import effective
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "installed", "name", "newest",
-    "packages", "probes", "recognise", "wants_files", "where",
+    "packages", "probes", "recognise", "stated", "wants_files", "where",
 ]  # fmt: skip
 
 name = "sglang"
 newest = NEWEST
+stated = STATED
 probes = PROBES
 distributions = ("sglang",)
 packages = tuple(

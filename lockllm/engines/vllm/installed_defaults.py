@@ -21,6 +21,8 @@ _PLAIN: dict[Path, str] = {
     ("serve", "seed"): "seed",
 }
 """Facts whose default no rule of 0.6.0 to 0.33.0 replaces -> their option."""
+STATED = frozenset(_PLAIN)
+"""The facts that the source of an installed release may state."""
 _PLACES = frozenset({"load_format", "generation_config"})
 """Options whose `auto` is a value of its own: it names a place to look, and nothing replaces it."""
 _VARIABLES = {"data_parallel_size": "VLLM_DP_SIZE"}
