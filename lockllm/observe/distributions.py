@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from lockllm.observe import opening
 
 _MOST_METADATA = 1 << 20
 _MOST_RECORD = 32 << 20
@@ -77,34 +79,43 @@ def scan(folders: Iterable[Path]) -> tuple[dict[str, Distribution], tuple[str, .
 
 def edited(distribution: Distribution) -> tuple[str, ...] | None:
     """The files that differ from what RECORD says of them, or None where it says nothing. Reads every file."""
-    import base64
-    import csv
-    import hashlib
-
     if distribution.folder.suffix != ".dist-info":
         return None
     try:
-        text = _bounded(distribution.folder / "RECORD", _MOST_RECORD).decode("utf-8", "replace")
+        text = opening.start(distribution.folder / "RECORD", _MOST_RECORD).decode("utf-8", "replace")
     except OSError:
         return None
-    differ = []
     base = distribution.folder.parent
-    for row in csv.reader(text.splitlines()):
-        if len(row) < 2 or not row[1].startswith("sha256=") or row[0].startswith(("/", "..")):
-            continue
-        try:
-            with open(base / row[0], "rb") as file:
-                digest = hashlib.sha256()
-                while block := file.read(1 << 20):
-                    digest.update(block)
-        except OSError:
-            differ.append(row[0])
-            continue
-        if base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode() != row[1].removeprefix("sha256=").rstrip(
-            "="
-        ):
-            differ.append(row[0])
-    return tuple(differ)
+    named = [row for row in _rows(text) if len(row) > 1 and row[1].startswith("sha256=")]
+    inside = [row for row in named if not row[0].startswith("/") and ".." not in row[0].split("/")]
+    return tuple(name for name, digest, *size in inside if not _holds(base / name, digest, *size))
+
+
+def _holds(path: Path, named: str, size: str = "", *_: str) -> bool:
+    """Whether a file has the size and the digest that RECORD names."""
+    import base64
+    import hashlib
+
+    digest = hashlib.sha256()
+    try:
+        with opening.opened(path) as file:
+            if size and str(os.fstat(file.fileno()).st_size) != size:
+                return False
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError:
+        return False
+    return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode() == named.removeprefix("sha256=").rstrip("=")
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    """The lines of a RECORD. One that is no CSV ends it, and is itself no file that holds what it should."""
+    import csv
+
+    try:
+        yield from csv.reader(text.splitlines())
+    except csv.Error:
+        yield ["RECORD", "sha256=", ""]
 
 
 def owner(path: Path, distributions: Mapping[str, Distribution]) -> Distribution | None:
@@ -128,7 +139,7 @@ def assignments(path: Path) -> dict[str, Any] | None:
     import ast
 
     try:
-        tree = ast.parse(_bounded(path, _MOST_METADATA))
+        tree = ast.parse(opening.start(path, _MOST_METADATA))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     found: dict[str, Any] = {}
@@ -149,9 +160,9 @@ def _read(folder: Path, name: str) -> Distribution | None:
     is_egg = name.endswith(".egg-info")
     for metadata in (path / "PKG-INFO", path) if is_egg else (path / "METADATA",):
         try:
-            fields = _fields(_bounded(metadata, 8192))
+            fields = _fields(opening.start(metadata, 8192))
             if len(fields) < 2:
-                fields = _fields(_bounded(metadata, _MOST_METADATA))
+                fields = _fields(opening.start(metadata, _MOST_METADATA))
         except OSError:
             continue
         if "name" in fields and "version" in fields:
@@ -163,7 +174,7 @@ def _read(folder: Path, name: str) -> Distribution | None:
 
 def _linked(path: Path) -> Distribution | None:
     try:
-        target = Path(_bounded(path, 4096).decode("utf-8", "replace").split("\n")[0].strip())
+        target = Path(opening.start(path, 4096).decode("utf-8", "replace").split("\n")[0].strip())
         names = [name for name in os.listdir(target) if name.endswith(".egg-info")]
     except (OSError, ValueError):
         return None
@@ -179,7 +190,7 @@ def _fields(raw: bytes) -> dict[str, str]:
 def _direct(folder: Path) -> str:
     """What `direct_url.json` says of an install that came from no index."""
     try:
-        said = msgspec.json.decode(_bounded(folder / "direct_url.json", _MOST_METADATA))
+        said = msgspec.json.decode(opening.start(folder / "direct_url.json", _MOST_METADATA))
     except (OSError, msgspec.DecodeError, RecursionError):
         return ""
     if not isinstance(said, dict):
@@ -197,8 +208,3 @@ def _when(folder: Path) -> float:
         return folder.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _bounded(path: Path, most: int) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(most)

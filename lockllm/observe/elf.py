@@ -9,6 +9,8 @@ from typing import BinaryIO
 
 import msgspec
 
+from lockllm.observe import opening
+
 _LOAD, _DYNAMIC = 1, 2
 _NEEDED, _STRTAB, _SONAME, _RPATH, _RUNPATH = 1, 5, 14, 15, 29
 _MOST = 1 << 20
@@ -26,7 +28,7 @@ class Dynamic(msgspec.Struct, frozen=True, kw_only=True):
 def dynamic(path: Path) -> Dynamic | None:
     """The dynamic section of a 64-bit little-endian object; None for anything else."""
     try:
-        with open(path, "rb") as file:
+        with opening.opened(path) as file:
             return _read(file, os.fstat(file.fileno()).st_size)
     except (OSError, struct.error, ValueError):
         return None

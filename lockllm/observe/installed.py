@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from lockllm.facts.observation import Check, CheckStatus
-from lockllm.observe import distributions
+from lockllm.observe import distributions, opening
 from lockllm.observe.distributions import Distribution
 from lockllm.observe.python import Environment
 
@@ -73,11 +73,11 @@ def pinned(environment: Environment, names: Sequence[str]) -> Check | None:
 
 def _pins(one: Distribution, python: str | None) -> dict[str, str]:
     try:
-        with open(one.folder / "METADATA", encoding="utf-8", errors="replace") as file:
-            head = file.read(_MOST_METADATA).partition("\n\n")[0]
+        text = opening.start(one.folder / "METADATA", _MOST_METADATA).decode("utf-8", "replace")
     except OSError:
         return {}
     found = {}
+    head = text.replace("\r\n", "\n").partition("\n\n")[0]
     for line in head.splitlines():
         if (pin := _PIN.match(line)) and _holds(pin[3], python):
             found[distributions.normal(pin[1])] = pin[2]

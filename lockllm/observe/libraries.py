@@ -11,7 +11,7 @@ import msgspec
 
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe import distributions, proc
+from lockllm.observe import distributions, opening, proc
 from lockllm.observe.distributions import Distribution
 
 CUDA = {
@@ -131,7 +131,7 @@ def _digest(path: Path, search: bool) -> tuple[str, str | None]:
     digest = hashlib.sha256()
     version = None
     tail = b""
-    with open(path, "rb") as file:
+    with opening.opened(path) as file:
         while block := file.read(_BLOCK):
             digest.update(block)
             if search and version is None and (found := _NCCL.search(tail + block)):

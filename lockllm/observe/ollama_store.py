@@ -14,6 +14,7 @@ import msgspec
 
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
+from lockllm.observe import opening
 
 _BLOB = re.compile(r"sha256[-:]([0-9a-f]{64})\Z")
 _KIND = "application/vnd.ollama.image."
@@ -109,9 +110,6 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _read(path: Path) -> bytes:
     try:
-        if not path.is_file():
-            return b""
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES)
+        return opening.start(path, _MOST_BYTES)
     except OSError:
         return b""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from lockllm.facts.observation import Unobserved
-from lockllm.observe import distributions, proc
+from lockllm.observe import distributions, opening, proc
 from lockllm.observe.distributions import Distribution
 
 _MOST_TEXT = 1 << 20
@@ -146,8 +146,7 @@ def _launcher(argv: tuple[str, ...], env: Mapping[str, str], cwd: str, exe: str)
 
 def _shebang(program: str, env: Mapping[str, str], cwd: str) -> str | None:
     try:
-        with open(program, "rb") as file:
-            head = file.read(2048).decode("utf-8", "replace")
+        head = opening.start(program, 2048).decode("utf-8", "replace")
     except OSError:
         return None
     line = head.split("\n")[0]
@@ -188,8 +187,7 @@ def _resolved(folders: Iterable[Path]) -> frozenset[Path]:
 
 def _config(path: Path) -> dict[str, str] | None:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read(_MOST_TEXT).splitlines()
+        lines = opening.start(path, _MOST_TEXT).decode("utf-8", "replace").splitlines()
     except OSError:
         return None
     return {
@@ -230,8 +228,7 @@ def _patch(config: Mapping[str, str], base: str, minor: str, root: Path) -> str 
     pattern = re.compile(rb"\0(" + re.escape(minor).encode() + rb"\.\d+(?:(?:a|b|rc)\d+)?)\+?\0")
     for name in (f"lib/libpython{minor}.so.1.0", f"bin/python{minor}"):
         try:
-            with open(proc.inside(root, f"{base}/{name}"), "rb") as file:
-                versions = set(pattern.findall(file.read(64 << 20)))
+            versions = set(pattern.findall(opening.start(proc.inside(root, f"{base}/{name}"), 64 << 20)))
         except OSError:
             continue
         if len(versions) == 1:
@@ -294,7 +291,6 @@ def _joined(cwd: str, name: str) -> str:
 
 def _text(path: Path) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_MOST_TEXT)
+        return opening.start(path, _MOST_TEXT).decode("utf-8", "replace")
     except OSError:
         return ""

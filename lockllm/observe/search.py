@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from lockllm.observe import distributions, elf, proc
+from lockllm.observe import distributions, elf, opening, proc
 from lockllm.observe.elf import Dynamic
 from lockllm.observe.libraries import release
 from lockllm.observe.python import Environment
@@ -171,7 +171,6 @@ def _real(path: str, why: str, root: Path) -> str:
 
 def _text(path: Path) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_MOST_CONF)
-    except (OSError, ValueError):
+        return opening.start(path, _MOST_CONF).decode("utf-8", "replace")
+    except OSError:
         return ""

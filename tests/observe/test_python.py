@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,42 @@ def test_edited_files_are_found_by_what_record_says(tmp_path: Path) -> None:
     assert distributions.edited(one) == ()
     (tmp_path / "vllm/a.py").write_text("y = 2\n")
     assert distributions.edited(one) == ("vllm/a.py",)
+
+
+def swap_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def swap_device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def swap_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("swap", [swap_pipe, swap_device, swap_folder], ids=lambda swap: swap.__name__)
+def test_what_lies_in_a_files_place_is_an_edit_and_stops_nothing(tmp_path: Path, swap: Callable[[Path], None]) -> None:
+    hosts.install(tmp_path, "vllm", "0.33.0", files={"vllm/a.py": "y = 1\n"})
+    one = distributions.scan([tmp_path])[0]["vllm"]
+    swap(tmp_path / "vllm/a.py")
+    assert distributions.edited(one) == ("vllm/a.py",)
+    swap(one.folder / "METADATA")
+    assert distributions.scan([tmp_path])[0] == {}
+
+
+@pytest.mark.parametrize(
+    "row", ["a\0b,sha256=x,1", '"' + "x" * 200_000 + ",sha256=x,1", "\x1b[31m,sha256=x,"], ids=["nul", "long", "odd"]
+)
+def test_a_hostile_record_names_files_that_are_edited(tmp_path: Path, row: str) -> None:
+    folder = hosts.install(tmp_path, "vllm", "0.33.0", files={"vllm/a.py": "y = 1\n"})
+    (folder / "RECORD").write_text(f"{row}\n../../../../dev/zero,sha256=x,\nvllm/../../../../../dev/zero,sha256=x,\n")
+    found = distributions.edited(distributions.scan([tmp_path])[0]["vllm"])
+    assert found is not None
+    assert len(found) == 1
 
 
 def test_old_and_broken_metadata(tmp_path: Path) -> None:
