@@ -105,5 +105,7 @@ def _is_gguf(path: str) -> bool:
         return False
     try:
         return os.read(descriptor, 4) == b"GGUF"
+    except OSError:
+        return False
     finally:
         os.close(descriptor)

@@ -51,9 +51,8 @@ _DEPTHS = sorted({len(path) for path in _FAMILIES_AT})
 _LAST = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
 
 
-@lru_cache(
-    maxsize=2**18
-)  # more than the files of a checkpoint that are listed: a smaller one would forget each before its turn
+# More than the files of a checkpoint that are listed: a smaller cache would forget each one before its next turn.
+@lru_cache(maxsize=2**18)
 def find(path: Path) -> Fact[Any]:
     """The row of that path: its own, a family's member, or one made up for a fact that this release does not know."""
     row = _BY_PATH.get(path)

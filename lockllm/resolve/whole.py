@@ -11,7 +11,7 @@ from lockllm.resolve.places import Place
 
 _BROKEN = (
     "check.files_complete", "check.links_resolve", "check.no_pointer_files", "check.weights_readable", "check.regular_files",
-    "check.files_stable",
+    "check.files_stable", "check.files_listed",
 )  # fmt: skip
 """Findings of which any makes a lock that holds for no server."""
 _FILES = ("checkpoint", "files")
@@ -33,6 +33,9 @@ def refuse_broken(spec: Spec, place: Place, seen: Observation) -> None:
         if check.name in _BROKEN and check.status is CheckStatus.FAIL:
             what = f"{name} is no whole checkpoint: {check.detail.replace(place.path, name)}"
             raise SpecError(what, where=spec.where(key), mend=check.mend or mend)
+    if (gap := next((each for each in seen.unobserved if each.path[:2] == _FILES), None)) is not None:
+        what = f"{name} is no whole checkpoint: {gap.path[-1]!r} {gap.reason.replace(place.path, name)}"
+        raise SpecError(what, where=spec.where(key), mend=gap.mend or mend)
 
 
 def findings(place: Place, seen: Observation) -> Iterable[str]:
