@@ -25,7 +25,7 @@ class Take(enum.Enum):
 
     SWITCH = "switch"  # none: its presence is the value
     BOTH = "both"  # none: --x is true, --no-x is false
-    BOOLEAN = "boolean"  # the word true or false, which may be left out
+    BOOLEAN = "boolean"  # the word true or false, which may be left out at the end or before an option
     ONE = "one"
     MAYBE = "maybe"  # none or one
     MANY = "many"  # one or more
@@ -58,6 +58,7 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     value: Any  # converted; the text as it stands where it cannot be
     flag: str  # as typed
     known: bool = True  # false: the table has no such option
+    typed: tuple[str, ...] = ()  # its arguments as they stand
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,15 +204,14 @@ def _apply(match: _Match, arguments: Sequence[str], words: list[Word], problems:
     if not taken and option.take in (Take.ONE, Take.APPEND, Take.MANY):
         problems.append(Problem(flag=match.flag, reason="its value is missing"))
         return 0
-    words.append(Word(name=option.name, value=_value(option, match, taken, problems), flag=match.flag))
+    value = _value(option, match, taken, problems)
+    words.append(Word(name=option.name, value=value, flag=match.flag, typed=tuple(taken)))
     return 0 if match.value is not None else len(taken)
 
 
 def _taken(option: Option, arguments: Sequence[str]) -> list[str]:
     if option.take in (Take.MANY, Take.ANY):
         return list(arguments)
-    if option.take is Take.BOOLEAN:
-        return list(arguments[:1]) if arguments and _truth(arguments[0]) is not None else []
     return list(arguments[:1])
 
 

@@ -93,9 +93,7 @@ def from_json(text: str) -> Any:
     """JSON, with human numbers, or a Python literal as older releases read it. ValueError for anything else."""
     if len(text) > _LONGEST:
         raise ValueError("JSON of a bearable size")
-    parts = _TEXT_INSIDE.split(text)
-    parts[::2] = [_HUMAN_INSIDE.sub(lambda found: str(human(found.group())), part) for part in parts[::2]]
-    for attempt in (text, "".join(parts)):
+    for attempt in (text, with_numbers(text)):
         try:
             return json.loads(attempt)
         except RecursionError as why:
@@ -112,6 +110,13 @@ def _strict(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as why:
         raise ValueError("JSON") from why
+
+
+def with_numbers(text: str) -> str:
+    """JSON with its human numbers spelled out: `{"a": 4k}` is `{"a": 4000}`. ValueError for 1.5K."""
+    parts = _TEXT_INSIDE.split(text)
+    parts[::2] = [_HUMAN_INSIDE.sub(lambda found: str(human(found.group())), part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _literal(text: str) -> Any:

@@ -12,25 +12,23 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
          "backend disable_flashinfer_prefill disable_flashinfer_q_quantization "
          "flash_attn_max_num_splits_for_cuda_graph flash_attn_version use_cudnn_prefill "
          "use_prefill_decode_attention use_trtllm_attention use_trtllm_ragged_deepseek_prefill"),
-        ("0.18.0", "+use_prefill_query_quantization"),
+        ("0.17.0", "+use_prefill_query_quantization"),
         ("0.20.2", "+tq_max_kv_splits_for_cuda_graph +use_fp4_indexer_cache"),
+        ("0.21.0", "+mla_prefill_backend +use_non_causal"),
         ("0.22.1",
          "+flex_attn_block_m +flex_attn_block_n +flex_attn_kv_block_size +flex_attn_q_block_size "
-         "+mla_prefill_backend +use_non_causal -disable_flashinfer_prefill -use_cudnn_prefill "
-         "-use_trtllm_ragged_deepseek_prefill"),
+         "-disable_flashinfer_prefill -use_cudnn_prefill -use_trtllm_ragged_deepseek_prefill"),
         ("0.24.0", "+indexer_kv_dtype"),
-        ("0.28.0", "+backend_per_kind +minimax_m3_msa_decode_backend +sparse_mla_force_mqa"),
-        ("0.32.0",
-         "+hisparse_config +indexer_sparse_logits +sparse_mla_prefill_workspace_factor "
-         "+tokenspeed_mla_min_split_kv -use_fp4_indexer_cache -use_prefill_decode_attention"),
+        ("0.26.0", "+backend_per_kind +sparse_mla_force_mqa"),
+        ("0.27.0", "+minimax_m3_msa_decode_backend"),
+        ("0.29.0", "-use_prefill_decode_attention"),
+        ("0.30.0", "+hisparse_config -use_fp4_indexer_cache"),
+        ("0.31.0", "+indexer_sparse_logits"),
+        ("0.32.0", "+sparse_mla_prefill_workspace_factor +tokenspeed_mla_min_split_kv"),
         ("0.33.0", "+indexer_tp_shard_min_rows +minimax_m3_indexer_cp +trtllm_ragged_backend"),
     ),
-    "attention_config.hisparse_config": (
-        ("0.32.0", "device_buffer_size eager_host_mirror"),
-    ),
-    "aux_output_config": (
-        ("0.32.0", "enable_return_routed_experts max_bytes"),
-    ),
+    "attention_config.hisparse_config": (("0.30.0", "device_buffer_size eager_host_mirror"),),
+    "aux_output_config": (("0.31.0", "enable_return_routed_experts max_bytes"),),
     "compilation_config": (
         ("0.13.0",
          "backend cache_dir compile_cache_save_format compile_mm_encoder compile_ranges_split_points compile_sizes "
@@ -40,30 +38,29 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
          "use_inductor_graph_partition"),
         ("0.16.0", "+fast_moe_cold_start"),
         ("0.18.0", "+compile_ranges_endpoints -compile_ranges_split_points -level"),
+        ("0.19.0", "+cudagraph_mm_encoder +encoder_cudagraph_max_images_per_batch +encoder_cudagraph_token_budgets"),
         ("0.20.2",
-         "+cudagraph_mm_encoder +encoder_cudagraph_max_frames_per_batch "
-         "+encoder_cudagraph_max_vision_items_per_batch +encoder_cudagraph_token_budgets +ir_enable_torch_wrap"),
+         "+encoder_cudagraph_max_frames_per_batch +encoder_cudagraph_max_vision_items_per_batch "
+         "+ir_enable_torch_wrap -encoder_cudagraph_max_images_per_batch"),
         ("0.32.0", "+cudagraph_decoder_replay +decoder_replay_cudagraph_capture_sizes +decoder_replay_trim_threshold"),
     ),
     "compilation_config.dynamic_shapes_config": (
         ("0.13.0", "evaluate_guards type"),
-        ("0.14.1", "+assume_32_bit_indexing"),
+        ("0.14.0", "+assume_32_bit_indexing"),
     ),
     "compilation_config.pass_config": (
         ("0.13.0",
          "eliminate_noops enable_qk_norm_rope_fusion enable_sp fi_allreduce_fusion_max_size_mb fuse_act_quant "
          "fuse_allreduce_rms fuse_attn_quant fuse_gemm_comms fuse_norm_quant"),
         ("0.16.0", "+fuse_act_padding"),
-        ("0.18.0", "+fuse_rope_kvcache +rope_kvcache_fusion_max_token_num +sp_min_token_num"),
+        ("0.17.0", "+fuse_rope_kvcache +rope_kvcache_fusion_max_token_num +sp_min_token_num"),
         ("0.20.2", "+fuse_minimax_qk_norm +fuse_mla_dual_rms_norm"),
         ("0.22.1", "+fuse_rope_kvcache_cat_mla"),
         ("0.24.0", "-fuse_minimax_qk_norm"),
-        ("0.28.0", "+fuse_qk_norm_rope_kvcache"),
+        ("0.26.0", "+fuse_qk_norm_rope_kvcache"),
         ("0.32.0", "-enable_sp -fuse_gemm_comms -sp_min_token_num"),
     ),
-    "ec_manager_config": (
-        ("0.28.0", "encoder_cache_manager_cls manager_config"),
-    ),
+    "ec_manager_config": (("0.28.0", "encoder_cache_manager_cls manager_config"),),
     "ec_transfer_config": (
         ("0.16.0",
          "ec_buffer_device ec_buffer_size ec_connector ec_connector_extra_config ec_connector_module_path ec_ip "
@@ -71,7 +68,8 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.32.0", "-ec_parallel_size -ec_rank"),
     ),
     "engram_config": (
-        ("0.32.0", "cpu_offload dp_shared_memory embedding_across_dp use_thp"),
+        ("0.30.0", "cpu_offload dp_shared_memory embedding_across_dp"),
+        ("0.31.0", "+use_thp"),
     ),
     "eplb_config": (
         ("0.16.0",
@@ -80,29 +78,28 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.20.2", "+communicator"),
         ("0.32.0", "+enable_migration_batching"),
     ),
-    "fault_tolerance_config": (
-        ("0.28.0", "engine_recovery_timeout_sec"),
-    ),
+    "fault_tolerance_config": (("0.27.0", "engine_recovery_timeout_sec"),),
     "ir_op_priority": (
         ("0.20.2", "rms_norm"),
-        ("0.22.1", "+fused_add_rms_norm"),
-        ("0.32.0", "+gelu_and_mul_sparse"),
+        ("0.21.0", "+fused_add_rms_norm"),
+        ("0.30.0", "+gelu_and_mul_sparse"),
     ),
     "kernel_config": (
         ("0.16.0", "enable_flashinfer_autotune"),
-        ("0.18.0", "+moe_backend"),
+        ("0.17.0", "+moe_backend"),
         ("0.20.2", "+ir_op_priority"),
         ("0.22.1", "+linear_backend"),
-        ("0.28.0", "+enable_bf16x3_router_gemm +enable_cutedsl_warmup +enable_jit_warmup"),
-        ("0.32.0",
-         "+enable_rocm_segmented_attn_autotune +linear_backend_per_quant +sparse_indexer_topk_backend "
-         "-enable_bf16x3_router_gemm"),
+        ("0.25.0", "+enable_cutedsl_warmup"),
+        ("0.26.0", "+enable_bf16x3_router_gemm"),
+        ("0.27.0", "+enable_jit_warmup"),
+        ("0.30.0", "+linear_backend_per_quant +sparse_indexer_topk_backend -enable_bf16x3_router_gemm"),
+        ("0.32.0", "+enable_rocm_segmented_attn_autotune"),
         ("0.33.0", "+monokernel"),
     ),
     "kernel_config.ir_op_priority": (
         ("0.20.2", "rms_norm"),
-        ("0.22.1", "+fused_add_rms_norm"),
-        ("0.32.0", "+gelu_and_mul_sparse"),
+        ("0.21.0", "+fused_add_rms_norm"),
+        ("0.30.0", "+gelu_and_mul_sparse"),
     ),
     "kv_events_config": (
         ("0.16.0", "buffer_steps enable_kv_cache_events endpoint hwm max_queue_size publisher replay_endpoint topic"),
@@ -114,14 +111,16 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.32.0", "-kv_buffer_size -kv_ip -kv_parallel_size -kv_rank"),
     ),
     "logging_config": (
-        ("0.32.0", "configure_logging formatter log_level pylogging_config_file"),
+        ("0.31.0", "configure_logging log_level pylogging_config_file"),
+        ("0.32.0", "+formatter"),
     ),
     "pooler_config": (
         ("0.16.0",
          "dimensions enable_chunked_processing logit_bias max_embed_len pooling_type returned_token_ids "
          "seq_pooling_type step_tag_id tok_pooling_type use_activation"),
-        ("0.20.2", "+logit_mean +logit_scale +logit_sigma +task"),
-        ("0.24.0", "-logit_bias -logit_scale"),
+        ("0.19.0", "+task"),
+        ("0.20.2", "+logit_mean +logit_scale +logit_sigma"),
+        ("0.23.0", "-logit_bias -logit_scale"),
         ("0.32.0", "+enable_flash_late_interaction"),
     ),
     "profiler_config": (
@@ -130,17 +129,20 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
          "torch_profiler_dump_cuda_time_total torch_profiler_record_shapes torch_profiler_use_gzip "
          "torch_profiler_with_flops torch_profiler_with_memory torch_profiler_with_stack"),
         ("0.18.0", "+active_iterations +wait_iterations +warmup_iterations"),
+        ("0.26.0", "+capture_torch_profiler +detailed_trace_annotation"),
         ("0.28.0",
-         "+capture_torch_profiler +detailed_trace_annotation +proton_backend +proton_context +proton_data "
-         "+proton_hook +proton_mode +proton_output_format +proton_profiler_dir"),
-        ("0.32.0", "+proton_graph_attribution +torch_profiler_activities"),
+         "+proton_backend +proton_context +proton_data +proton_hook +proton_mode +proton_output_format "
+         "+proton_profiler_dir"),
+        ("0.30.0", "+proton_graph_attribution"),
+        ("0.31.0", "+torch_profiler_activities"),
     ),
     "quantization_config": (
         ("0.22.1", "ignore linear moe"),
-        ("0.32.0", "+targets"),
+        ("0.30.0", "+targets"),
     ),
     "reasoning_config": (
-        ("0.20.2", "reasoning_end_str reasoning_parser reasoning_start_str"),
+        ("0.19.0", "reasoning_end_str reasoning_start_str"),
+        ("0.20.2", "+reasoning_parser"),
     ),
     "speculative_config": (
         ("0.8.5",
@@ -160,12 +162,17 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.16.0",
          "+parallel_drafting +tensor_parallel_size -disable_lookahead_block_hashes -enable_adaptive_verification "
          "-index_share_for_mtp_iteration -num_speculative_tokens_per_batch_size"),
-        ("0.18.0", "+draft_load_config +rejection_sample_method +use_local_argmax_reduction -disable_by_batch_size"),
-        ("0.20.2", "+moe_backend +synthetic_acceptance_length +synthetic_acceptance_rates"),
-        ("0.22.1", "+attention_backend +draft_sample_method -speculative_token_tree"),
+        ("0.17.0", "+draft_load_config +use_local_argmax_reduction -disable_by_batch_size"),
+        ("0.18.0", "+rejection_sample_method"),
+        ("0.19.0", "+moe_backend +synthetic_acceptance_rate"),
+        ("0.20.2", "+synthetic_acceptance_length +synthetic_acceptance_rates -synthetic_acceptance_rate"),
+        ("0.21.0", "+attention_backend +draft_sample_method -speculative_token_tree"),
         ("0.24.0", "+num_speculative_tokens_per_batch_size"),
-        ("0.28.0", "+dspark_draft_topk +enable_adaptive_verification +kv_cache_dtype +use_heterogeneous_vocab"),
-        ("0.32.0", "+disable_eagle_block_drop +index_share_for_mtp_iteration"),
+        ("0.25.0", "+use_heterogeneous_vocab"),
+        ("0.26.0", "+kv_cache_dtype"),
+        ("0.28.0", "+dspark_draft_topk +enable_adaptive_verification"),
+        ("0.29.0", "+index_share_for_mtp_iteration"),
+        ("0.30.0", "+disable_eagle_block_drop"),
         ("0.33.0",
          "+disable_lookahead_block_hashes +draft_lm_head_quantization +fly_entropy_threshold +fly_entropy_top_k "
          "+fly_window_size +xpress_topc"),
@@ -176,11 +183,7 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
          "reasoning_parser reasoning_parser_plugin"),
         ("0.18.0", "-disable_fallback"),
     ),
-    "watchdog_config": (
-        ("0.33.0", "check_interval dump_dir timeout"),
-    ),
-    "weight_transfer_config": (
-        ("0.16.0", "backend"),
-    ),
+    "watchdog_config": (("0.33.0", "check_interval dump_dir timeout"),),
+    "weight_transfer_config": (("0.16.0", "backend"),),
 }  # fmt: skip
 """Option, or path of an object inside its JSON -> the keys that it takes, by release."""

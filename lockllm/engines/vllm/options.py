@@ -79,7 +79,7 @@ NULLABLE = frozenset(
     "override_attention_dtype override_pooler_config pooler_config preemption_mode "
     "prefix_cache_retention_interval prefix_match_unit prompt_adapters quantization quantization_config "
     "quantization_param_path reasoning_config reasoning_parser response_role revision root_path rope_theta "
-    "safetensors_load_strategy scheduler_cls seed served_model_name show_hidden_metrics_for_version spec_method "
+    "safetensors_load_strategy scheduler_cls served_model_name show_hidden_metrics_for_version spec_method "
     "spec_model speculative_config speculative_model speculative_model_quantization ssl_ca_certs ssl_certfile "
     "ssl_ciphers ssl_keyfile task tokenizer tokenizer_pool_extra_config tokenizer_revision tool_call_parser "
     "tool_server tool_strict_level uds video_pruning_rate watermark_config weight_transfer_config".split()

@@ -16,12 +16,15 @@ import msgspec
 from lockllm.engines import Form
 from lockllm.engines._argparse import Parsed, Problem, Word
 from lockllm.engines._releases import at_least, below, order
-from lockllm.engines._values import is_json, unresolved
+from lockllm.engines._values import Kind, is_json, unresolved, with_numbers
 from lockllm.engines.vllm.key_rows import KEYS
-from lockllm.engines.vllm.options import NULLABLE, READ
+from lockllm.engines.vllm.options import NULLABLE, READ, options
 from lockllm.engines.vllm.value_rows import VALUES
 
-_JSON = frozenset({"compilation_config", "speculative_config", "override_generation_config", "hf_overrides"})
+_LITERALS = "0.8.5"
+"""The last release that reads `--compilation-config` as a Python literal; all else was ever JSON."""
+_NUMBERS = "0.20.0"
+"""The first release whose configuration classes take 80m and 4K inside their JSON."""
 _NOTHING = frozenset({"", "None"})
 """How an option that may be None is told so."""
 
@@ -31,6 +34,9 @@ class Lists(msgspec.Struct, frozen=True, kw_only=True):
 
     values: Mapping[str, frozenset[str]]
     keys: Mapping[str, frozenset[str]]
+    json: frozenset[str] = frozenset()  # options whose value must be JSON
+    literal: frozenset[str] = frozenset()  # those of them that take a Python literal
+    numbers: bool = False  # whether JSON for a configuration class may hold 80m and 4K
 
 
 def lists(version: str | None, read: str) -> Lists:
@@ -39,7 +45,13 @@ def lists(version: str | None, read: str) -> Lists:
     if version is None or order(version)[0] == order(read)[0] or not later:
         return _of(read)
     one, other = _of(read), _of(later[0])
-    return Lists(values=_both(one.values, other.values), keys=_both(one.keys, other.keys))
+    return Lists(
+        values=_both(one.values, other.values),
+        keys=_both(one.keys, other.keys),
+        json=one.json & other.json,
+        literal=one.literal | other.literal,
+        numbers=one.numbers or other.numbers,
+    )
 
 
 def problems(form: Form, module: bool, parsed: Parsed, known: Lists, version: str | None) -> list[Problem]:
@@ -51,13 +63,10 @@ def problems(form: Form, module: bool, parsed: Parsed, known: Lists, version: st
     for stray in parsed.positionals[0 if module and below(version, "0.10.0") else 1 :]:
         shown = "a blank argument" if not stray.strip() else repr(stray[:40])
         found.append(Problem(flag="", reason=f"{shown} belongs to no option"))
-    named = any(word.partition("=")[0] == "--model" for word in form.args) and not module
-    if named and below(version, "0.11.1") and not parsed.positionals:
-        found.append(Problem(flag="--model", reason="`vllm serve` takes the model as its first argument"))
-    if named and at_least(version, "0.11.1") and parsed.positionals:
-        found.append(Problem(flag="--model", reason="the model is named twice"))
+    if not module:
+        found += _model(form, parsed, version)
     for word in parsed.words:
-        if word.name in _JSON and isinstance(word.value, dict) and not _is_json(form, word):
+        if word.name in known.json and not _unset(word) and not all(_is_json(word, text, known) for text in word.typed):
             found.append(Problem(flag=word.flag, reason="its value is no JSON"))
         if word.name in known.keys and not isinstance(word.value, dict) and not _unset(word):
             found.append(Problem(flag=word.flag, reason="its JSON is no object"))
@@ -68,6 +77,15 @@ def problems(form: Form, module: bool, parsed: Parsed, known: Lists, version: st
     return found
 
 
+def _model(form: Form, parsed: Parsed, version: str | None) -> Iterator[Problem]:
+    """`vllm serve MODEL`: required up to 0.8.2; `--model` in its place since 0.11.1, never beside it."""
+    named = any(word.partition("=")[0] == "--model" for word in form.args)
+    if (named and below(version, "0.11.1")) or (not parsed.positionals and below(version, "0.8.3")):
+        yield Problem(flag="--model" if named else "", reason="`vllm serve` takes the model as its first argument")
+    elif named and version is not None and parsed.positionals:
+        yield Problem(flag="--model", reason="the model is named twice")
+
+
 def in_force(parsed: Parsed) -> dict[str, Word]:
     """The last word on each option; one that may be None is left unset by an empty text or `None`."""
     return {name: word for name, word in parsed.last().items() if not _unset(word)}
@@ -76,6 +94,8 @@ def in_force(parsed: Parsed) -> dict[str, Word]:
 def last_release_that_takes(parsed: Parsed, known: Lists) -> Iterator[str]:
     """For every value or key that these lists refuse: the newest release that takes it, if one does."""
     for word in parsed.words:
+        if word.name == "compilation_config" and not all(map(is_json, word.typed)):
+            yield _LITERALS
         for path, entry, table in _refused(word, known):
             for read in reversed(READ):
                 taken = getattr(_of(read), table).get(path)
@@ -86,7 +106,14 @@ def last_release_that_takes(parsed: Parsed, known: Lists) -> Iterator[str]:
 
 @lru_cache(maxsize=64)
 def _of(read: str) -> Lists:
-    return Lists(values=_at(VALUES, read), keys=_at(KEYS, read))
+    table = options(read).options
+    return Lists(
+        values=_at(VALUES, read),
+        keys=_at(KEYS, read),
+        json=frozenset(option.name for option in table if option.kind is Kind.JSON),
+        literal=frozenset({"compilation_config"} if at_least(_LITERALS, read) else ()),
+        numbers=at_least(read, _NUMBERS),
+    )
 
 
 def _at(rows: Mapping[str, tuple[tuple[str, str], ...]], read: str) -> dict[str, frozenset[str]]:
@@ -160,6 +187,13 @@ def _inside(path: str, value: Any, known: Lists) -> Iterator[tuple[str, str, str
             yield path, str(value), "values"
 
 
+def _is_json(word: Word, text: str, known: Lists) -> bool:
+    """Whether that release reads the text as the JSON that it must be."""
+    if is_json(text) or unresolved(text) or word.name in known.literal:
+        return True
+    return known.numbers and word.name in known.keys and is_json(with_numbers(text))
+
+
 def _adapters(word: Word) -> Iterator[Problem]:
     """`name=path`, or the JSON of an object that has a name and a path."""
     for text in _texts(word.value):
@@ -178,12 +212,3 @@ def _texts(value: Any) -> Iterator[str]:
     for each in value if isinstance(value, tuple) else (value,):
         if isinstance(each, (str, int, float)) and not isinstance(each, bool) and not unresolved(each):
             yield str(each)
-
-
-def _is_json(form: Form, word: Word) -> bool:
-    """Whether the value was JSON as typed; a Python literal was taken by older releases only."""
-    for number, typed in enumerate(form.args):
-        if typed == word.flag or typed.replace("_", "-") == word.flag:
-            following = form.args[number + 1] if number + 1 < len(form.args) else ""
-            return is_json(following) or "'" not in following or '"' in following
-    return True

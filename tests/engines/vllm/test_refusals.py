@@ -35,6 +35,12 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("0.8.4", ["--no-enable-lora"], "no such option"),
     ("0.8.4", ["--max-num-batched-tokens", "8k"], "not a whole number"),
     ("0.8.4", ["--enable-chunked-prefill", "m2"], "neither true nor false"),
+    ("0.9.2", ["--compilation-config", "{'level': 3}"], "its value is no JSON"),
+    ("0.8.5", ["--hf-overrides", "{'a': 3}"], "its value is no JSON"),
+    ("0.19.0", ["--kv-transfer-config", '{"kv_buffer_size": 4k}'], "its value is no JSON"),
+    ("0.32.0", ["--default-chat-template-kwargs", '{"a": 4k}'], "its value is no JSON"),
+    ("0.32.0", ["--seed", "None"], "not a whole number"),
+    ("0.9.0", ["--model", "other"], "first argument"),
 ]
 TAKEN: list[tuple[str, list[str]]] = [
     ("0.10.2", ["--kv-cache-dtype", "fp8_inc"]),
@@ -45,6 +51,9 @@ TAKEN: list[tuple[str, list[str]]] = [
     ("0.11.0", ["--compilation-config", '{"use_cudagraph_x": true}']),
     ("0.32.0", ["--compilation-config", '{"inductor_compile_config": {"any": 1}, "cudagraph_mode": "NONE"}']),
     ("0.9.1", ["--max-num-batched-tokens", "8k"]),
+    ("0.8.5", ["--compilation-config", "{'level': 3}"]),
+    ("0.20.0", ["--kv-transfer-config", '{"kv_buffer_size": 4k}']),
+    ("0.32.0", ["--hf-overrides", "{{ overrides }}"]),
     ("0.8.5", ["--no-enable-lora"]),
     ("0.8.4", ["--enable-chunked-prefill", "False"]),
     ("0.9.1", ["--headless", "-dpr", "4", "-asc", "2"]),
@@ -72,6 +81,8 @@ def test_a_release_takes_what_its_parser_takes(version: str, args: list[str]) ->
         (["--enable-chunked-prefill", "False", "--kv-transfer-config", '{"kv_role": "kv_both"}'],
          "serve.enable_chunked_prefill", False),
         (["--prefix-caching-hash-algo", "builtin"], "serve.args.prefix_caching_hash_algo", "builtin"),
+        (["--compilation-config", "{'cudagraph_capture_sizes': [1, 2]}"],
+         "serve.args.compilation_config.cudagraph_capture_sizes", [1, 2]),
         (["--compilation-config", '{"use_cudagraph": true}', "--task", "embed"], "serve.args.task", "embed"),
     ],
 )  # fmt: skip
@@ -81,6 +92,11 @@ def test_without_a_version_a_command_is_read_by_a_release_that_takes_its_values(
     found = given("m", *args, version=None)
     assert facts(found.readings)[key] == wanted
     assert failing(found.checks) == {}
+
+
+def test_vllm_serve_needs_its_model_up_to_082() -> None:
+    assert "first argument" in failing(given("--dtype", "half", version="0.8.2").checks)["check.flags_accepted"]
+    assert failing(given("--dtype", "half", version="0.8.3").checks) == {}
 
 
 def test_an_option_that_may_be_none_is_left_unset_by_that_word() -> None:
