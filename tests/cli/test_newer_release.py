@@ -59,6 +59,15 @@ def test_lock_pins_constant_defaults_and_leaves_the_rest_unpinned(folder: Path, 
     assert call("lock", "--python", future / "bin" / "python", "--strict").code == 1
 
 
+def test_one_sampling_default_says_nothing_of_the_others(folder: Path, future: Path, call: Call) -> None:
+    with (folder / "llm.toml").open("a") as spec:
+        spec.write("\n[sampling]\ntemperature = 0\n")
+    call("lock", "--python", future / "bin" / "python")
+    lock = locked(folder)
+    assert lock.get("sampling.temperature") == 0
+    assert {("sampling", "top_p"), ("sampling", "top_k"), ("sampling", "max_tokens")} <= set(lock.unpinned)
+
+
 def test_lock_without_the_package_guesses_no_default(folder: Path, future: Path, call: Call) -> None:
     assert call("lock").code == 0
     assert locked(folder).get(MOVED) is None

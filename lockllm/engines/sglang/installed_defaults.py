@@ -32,8 +32,9 @@ _RULES = (
 """Facts below `serve` that only a rule tells, or a default that means "as it comes"."""
 
 
-def told(given: Given | None, context: Context, installed: Installed, reason: str) -> Iterator[Reading | Unobserved]:
+def told(given: Given | None, context: Context, reason: str) -> Iterator[Reading | Unobserved]:
     """The defaults that the source of the installed release states; why each other fact of the rules is not told."""
+    installed = context.installed or Installed(version=context.version or "")
     held = {reading.fact.path for reading in given.readings} if given is not None else set()
     held |= {each.fact.path for each in given.paths} if given is not None else set()
     reason = f"{reason}; {installed.problem}" if installed.problem else reason

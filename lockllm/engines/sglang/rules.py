@@ -11,6 +11,7 @@ from typing import Any
 
 from lockllm.engines import Context, Given
 from lockllm.engines._releases import at_least, below, beyond, order
+from lockllm.engines._unread import sampling as unread_sampling
 from lockllm.engines.sglang import attention, installed_defaults
 from lockllm.engines.sglang.known import Known
 from lockllm.engines.sglang.options import NEWEST
@@ -58,10 +59,10 @@ def effective(given: Given | None, context: Context) -> Told:
         return
     if beyond(context.version, NEWEST) or below(context.version, OLDEST):
         reason = f"the rules of SGLang {context.version} were not read ({OLDEST} to {NEWEST} were)"
-        if context.installed is not None:
-            yield from installed_defaults.told(given, context, context.installed, reason)
-        for group in ("serve", "sampling"):
-            yield Unobserved((group,), reason, "observe the running server, or use a newer lockllm")
+        yield from installed_defaults.told(given, context, reason)
+        mend = "observe the running server, or use a newer lockllm"
+        yield Unobserved(("serve",), reason, mend)
+        yield from unread_sampling(given, reason, mend)
         return
     yield from _on_policy(known)
     yield from _plain(known)

@@ -10,6 +10,7 @@ from typing import Any
 
 from lockllm.engines import Context, Given
 from lockllm.engines._releases import beyond
+from lockllm.engines._unread import sampling as unread_sampling
 from lockllm.engines.vllm import batching, precision, sampling_rules
 from lockllm.engines.vllm.case import Case, Unknown, case
 from lockllm.engines.vllm.installed_defaults import told
@@ -46,7 +47,7 @@ def effective(given: Given | None, context: Context) -> Iterable[Reading | Unobs
     if reason is None:
         yield from sampling_rules.effective(now, given)
     else:
-        yield Unobserved(("sampling",), reason.reason, reason.mend)
+        yield from unread_sampling(given, reason.reason, reason.mend)
 
 
 def _unread(version: str | None) -> Unknown | None:
