@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 _PARTS = re.compile(r"v?(\d+(?:\.\d+)*)(.*)\Z", re.DOTALL)
 _SUFFIX = re.compile(r"[.-]?(dev|a|b|rc|post)[.]?(\d{0,9})", re.IGNORECASE)
 _RANK = {"dev": -4, "a": -3, "b": -2, "rc": -1, "post": 1}
 
 
+@lru_cache(maxsize=4096)  # a table asks for the same few releases tens of thousands of times
 def order(version: str) -> tuple[tuple[int, ...], int, int]:
     """A key that sorts releases: numbers first, then dev < a < b < rc < release < post. Zeros where it is none."""
     found = _PARTS.match(version.strip().partition("+")[0]) if len(version) < 200 else None
