@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from lockllm.engines import Engine, Installed
-from lockllm.observe import packages
+from lockllm.observe import distributions, packages
 from lockllm.observe.plan import read_file
 from lockllm.observe.python import Environment
 
@@ -70,7 +72,27 @@ def installed(environment: Environment | None, engine: Engine | None) -> Install
         return None
     texts = Texts(environment, engine.name)
     told: Installed | None = ask(version, texts)
-    if told is not None and told.table is None and not texts.there:
+    if told is None:
+        return None
+    if told.table is None:
         why = f"the source of {engine.name} {version} is not found ({environment.source})"
-        return Installed(version=version, problem=why)
-    return told
+        return told if texts.there else Installed(version=version, problem=why)
+    doubts = tuple(
+        f"{name} is a plugin of {engine.name}, and may add options" for name in _plugins(environment, engine)
+    )
+    return msgspec.structs.replace(told, doubts=(*told.doubts, *doubts))
+
+
+def _plugins(environment: Environment, engine: Engine) -> Iterator[str]:
+    """The other distributions that an engine asks for more: their entry points name a group of its own."""
+    group = re.compile(rf"^\[\s*{re.escape(engine.name)}\.", re.MULTILINE)
+    own = frozenset(map(distributions.normal, engine.distributions))
+    for name, one in environment.distributions.items():
+        if name in own:
+            continue
+        try:
+            text = read_file(str(one.folder / "entry_points.txt"))
+        except (OSError, ValueError):
+            continue
+        if group.search(text):
+            yield name
