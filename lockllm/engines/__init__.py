@@ -137,6 +137,11 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
     problem: str = ""
 
+    @property
+    def witness(self) -> str:
+        """The file that adds the options, and the first reason why it may not show all of them."""
+        return f"{self.source} ({self.doubts[0]})" if self.doubts else self.source
+
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine's rules may look at: facts already known, never the world.

@@ -60,7 +60,7 @@ def _refuse(told: Collect, parsed: Parsed, used: Release, version: str | None, i
     """`check.flags_accepted`: what the parser of that release refuses."""
     sure, by = not beyond(version, options.NEWEST), f"sglang {used.version}" if version else "every release read"
     if installed is not None and installed.table is not None:
-        sure, by = not installed.doubts, f"{by}: {installed.source}"
+        sure, by = not installed.doubts, f"{by}: {installed.witness}"
     elif installed is not None:
         told.warnings.append(f"{installed.problem}; its command line is read by the options of older releases")
     told.refuse(parsed.problems, sure, by)

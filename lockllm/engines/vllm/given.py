@@ -240,7 +240,7 @@ def _refused(found: Collect, form: Form, said: Reading, version: str | None, ins
     known_lists = _lists(said, version, own)
     problems = refusals.problems(form, is_module(form), said.parsed, known_lists, version if said.sure else None)
     release = f"vLLM {version or said.release}" if said.sure else f"vLLM {options.OLDEST} to {options.NEWEST}"
-    release = f"{release}: {own.source}" if own is not None else release
+    release = f"{release}: {own.witness}" if own is not None else release
     if problems:
         found.refuse(problems, said.sure is False or known, release)
     elif said.sure and known:

@@ -209,6 +209,8 @@ def test_where_more_options_may_be_nothing_is_refused_for_sure(more: str) -> Non
     told = read(files)
     assert told.table is not None
     assert len(told.doubts) == 1
+    found = next(each for each in given("--swap-space", "4", files=files).checks if each.name == "check.flags_accepted")
+    assert found.source == f"vLLM {VERSION}: vllm/entrypoints/cli/serve.py ({told.doubts[0]})"
     assert check(given("--swap-space", "4", files=files))[0] is CheckStatus.UNKNOWN
     assert values(given("--weave-order", "over", files=files))["serve.args.weave_order"] == "over"
 
