@@ -14,6 +14,7 @@ from lockllm.engines._releases import at_least, order
 from lockllm.engines._values import secret_name, unresolved
 from lockllm.engines._variables import contents
 from lockllm.engines.vllm import findings, named_files, options, refusals, variables
+from lockllm.engines.vllm.levels import spelled_out
 from lockllm.engines.vllm.option_rows import ROWS
 from lockllm.engines.vllm.spread import SPREADERS, spread
 from lockllm.engines.vllm.yaml_config import Config, config
@@ -108,7 +109,7 @@ def _older(form: Form, said: Reading) -> list[str]:
     """The last releases that have an option which this one refuses or takes for another, newest first."""
     refused = [word.flag for word in said.parsed.words if not word.known or word.flag not in said.table.flags]
     refused += [problem.flag for problem in said.parsed.problems]
-    if _strays(form, said):  # `--enable-chunked-prefill false`: an option took a value that it no longer takes
+    if _strays(form, said) or _swallowed(form, said):  # an option took another number of values: `--api-key K MODEL`
         refused += [word.flag for word in said.parsed.words]
     last = {
         row[3]
@@ -117,7 +118,7 @@ def _older(form: Form, said: Reading) -> list[str]:
         if row[3]
         and (row[0].startswith(canonical(flag)) if flag.startswith("--") else {flag, flag[:2]} & set(row[4].split()))
     }
-    last.update(refusals.last_release_that_takes(said.parsed, _lists(said, None, None)))
+    last.update(refusals.last_releases_that_take(said.parsed, _lists(said, None, None)))
     return sorted(last, key=order, reverse=True)
 
 
@@ -130,13 +131,21 @@ def _strays(form: Form, said: Reading) -> bool:
     return len(said.parsed.positionals) > (0 if is_module(form) else 1)
 
 
+def _swallowed(form: Form, said: Reading) -> bool:
+    """Whether no model is named, and an option of several values may hold it."""
+    if is_module(form) or said.parsed.positionals or "model" in said.parsed.last() or said.config.name:
+        return False
+    return any(len(word.typed) > 1 for word in said.parsed.words)
+
+
 def _refusals(form: Form, said: Reading) -> int:
     """How many words the release refuses, or takes as short for an option that another one has."""
     unlike = sum(
         word.flag not in said.table.flags and canonical(word.flag) in options.history() for word in said.parsed.words
     )
     lists = _lists(said, None, None)
-    return unlike + len(refusals.problems(form, is_module(form), said.parsed, lists, None))
+    problems = refusals.problems(form, is_module(form), said.parsed, lists, None)
+    return unlike + len(problems) + _swallowed(form, said)
 
 
 def _rewritten(form: Form, settings: Sequence[str], release: str) -> list[str]:
@@ -145,16 +154,7 @@ def _rewritten(form: Form, settings: Sequence[str], release: str) -> list[str]:
     if "--config" in argv:
         at = argv.index("--config")
         argv = argv[:at] + argv[at + 2 :]
-    short = []
-    for number, word in enumerate(argv):
-        following = argv[number + 1] if number + 1 < len(argv) else ""
-        if word.startswith("-O") and len(word) > 2 and word[2] != ".":
-            level = word[2:].removeprefix("=")
-            short += ["--optimization-level", level] if at_least(release, "0.12.0") else ["-O", level]
-        elif word == "-O" and at_least(release, "0.12.0") and following in {"0", "1", "2", "3"}:
-            short.append("--optimization-level")
-        else:
-            short.append(word)
+    short = spelled_out(argv, release)
     head = 1 if not is_module(form) and short and not short[0].startswith("-") else 0
     return [*short[:head], *settings, *short[head:]]
 
@@ -242,7 +242,8 @@ def _refused(found: Collect, form: Form, said: Reading, version: str | None, ins
     release = f"vLLM {version or said.release}" if said.sure else f"vLLM {options.OLDEST} to {options.NEWEST}"
     release = f"{release}: {own.witness}" if own is not None else release
     if problems:
-        found.refuse(problems, said.sure is False or known, release)
+        own_parser = "dynamo.vllm" not in form.program  # Dynamo's worker has options beside the engine's
+        found.refuse(problems, own_parser and (said.sure is False or known), release)
     elif said.sure and known:
         found.finding("check.flags_accepted", CheckStatus.PASS, f"vLLM {version} takes every option", release)
 

@@ -143,6 +143,12 @@ def history() -> dict[str, tuple[str, str]]:
     return spans
 
 
+@lru_cache(maxsize=64)
+def names(read: str) -> frozenset[str]:
+    """The names of the options of a read release."""
+    return frozenset(row[0] for row in ROWS if at_least(read, row[2]) and not (row[3] and beyond(read, row[3])))
+
+
 def _option(name: str, takes: str, _first: str, _last: str, others: str, read: str) -> Option:
     take, kind = _TAKES[takes]
     flags = ("--" + name.replace("_", "-"), *others.split())

@@ -18,7 +18,7 @@ from lockllm.engines._argparse import Parsed, Problem, Word
 from lockllm.engines._releases import at_least, below, order
 from lockllm.engines._values import Kind, is_json, unresolved, with_numbers
 from lockllm.engines.vllm.key_rows import KEYS
-from lockllm.engines.vllm.options import NULLABLE, READ, options
+from lockllm.engines.vllm.options import NULLABLE, READ, names, options
 from lockllm.engines.vllm.value_rows import VALUES
 
 _LITERALS = "0.8.5"
@@ -84,6 +84,9 @@ def _model(form: Form, parsed: Parsed, version: str | None) -> Iterator[Problem]
         yield Problem(flag="--model" if named else "", reason="`vllm serve` takes the model as its first argument")
     elif named and version is not None and parsed.positionals:
         yield Problem(flag="--model", reason="the model is named twice")
+    elif not named and not parsed.positionals and at_least(version, "0.17.0") and "served_model_name" in parsed.last():
+        if "--config" not in form.args:
+            yield Problem(flag="--served-model-name", reason="`vllm serve` takes the model as its first argument")
 
 
 def in_force(parsed: Parsed) -> dict[str, Word]:
@@ -91,17 +94,19 @@ def in_force(parsed: Parsed) -> dict[str, Word]:
     return {name: word for name, word in parsed.last().items() if not _unset(word)}
 
 
-def last_release_that_takes(parsed: Parsed, known: Lists) -> Iterator[str]:
-    """For every value or key that these lists refuse: the newest release that takes it, if one does."""
+def last_releases_that_take(parsed: Parsed, known: Lists) -> Iterator[str]:
+    """For every value or key that these lists refuse: the last releases that take it."""
     for word in parsed.words:
         if word.name == "compilation_config" and not all(map(is_json, word.typed)):
             yield _LITERALS
         for path, entry, table in _refused(word, known):
+            newer = False
             for read in reversed(READ):
                 taken = getattr(_of(read), table).get(path)
-                if taken is None or entry in taken:
+                takes = word.name in names(read) and (taken is None or entry in taken)
+                if takes and not newer:
                     yield read
-                    break
+                newer = takes
 
 
 @lru_cache(maxsize=64)
@@ -138,7 +143,9 @@ def _at(rows: Mapping[str, tuple[tuple[str, str], ...]], read: str) -> dict[str,
 
 
 def _unset(word: Word) -> bool:
-    return word.name in NULLABLE and isinstance(word.value, str) and word.value in _NOTHING
+    if word.name not in NULLABLE or not isinstance(word.value, str):
+        return False
+    return word.value in _NOTHING or (word.name == "reasoning_parser" and word.value.lower() == "none")
 
 
 def _both(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lockllm.engines.vllm import options, refusals
-from tests.engines.vllm.material import facts, failing, given
+from tests.engines.vllm.material import VLLM, facts, failing, given
 
 REFUSED: list[tuple[str, list[str], str]] = [
     ("0.32.0", ["--kv-cache-dtype", "fp16"], "'fp16' is none of"),
@@ -80,6 +80,8 @@ def test_a_release_takes_what_its_parser_takes(version: str, args: list[str]) ->
         (["--enable-chunked-prefill", "false"], "serve.enable_chunked_prefill", False),
         (["--enable-chunked-prefill", "False", "--kv-transfer-config", '{"kv_role": "kv_both"}'],
          "serve.enable_chunked_prefill", False),
+        (["--guided-decoding-backend", "xgrammar:disable-any-whitespace", "--num-scheduler-steps", "8"],
+         "serve.args.num_scheduler_steps", 8),
         (["--prefix-caching-hash-algo", "builtin"], "serve.args.prefix_caching_hash_algo", "builtin"),
         (["--compilation-config", "{'cudagraph_capture_sizes': [1, 2]}"],
          "serve.args.compilation_config.cudagraph_capture_sizes", [1, 2]),
@@ -97,6 +99,39 @@ def test_without_a_version_a_command_is_read_by_a_release_that_takes_its_values(
 def test_vllm_serve_needs_its_model_up_to_082() -> None:
     assert "first argument" in failing(given("--dtype", "half", version="0.8.2").checks)["check.flags_accepted"]
     assert failing(given("--dtype", "half", version="0.8.3").checks) == {}
+
+
+@pytest.mark.parametrize(
+    "version, args, key",
+    [
+        ("0.7.3", ["-O3"], "compilation_config.level"),
+        ("0.7.3", ["-O", "3"], "compilation_config.level"),
+        ("0.8.5", ["--compilation-config", "3"], "compilation_config.level"),
+        ("0.10.2", ["-O=3"], "compilation_config.level"),
+        ("0.11.0", ["-O", "3"], "compilation_config.level"),
+        ("0.11.2", ["-O3"], "compilation_config.mode"),
+        ("0.12.0", ["-O3"], "optimization_level"),
+        ("0.12.0", ["-O.mode", "3"], "compilation_config.mode"),
+    ],
+)
+def test_a_level_is_what_the_release_makes_of_it(version: str, args: list[str], key: str) -> None:
+    found = given("m", *args, version=version)
+    assert facts(found.readings) == {f"serve.args.{key}": 3}
+    assert failing(found.checks) == {}
+
+
+def test_a_model_that_an_option_would_swallow_is_read_by_a_release_that_leaves_it() -> None:
+    found = given("--api-key", "key-abcdef", "org/name", "--dtype", "half", version=None)
+    assert (found.model and found.model.text, found.secrets) == ("org/name", ("key-abcdef",))
+    swallowed = given("--served-model-name", "a", "org/name", version="0.17.0")
+    assert "first argument" in failing(swallowed.checks)["check.flags_accepted"]
+
+
+def test_options_of_dynamos_worker_are_not_refused_for_sure() -> None:
+    launch = VLLM.recognise(["python3", "-m", "dynamo.vllm", "--model", "org/name", "--is-prefill-worker"])
+    assert launch is not None
+    status = [check.status.value for check in VLLM.given(launch, {}, {}, None, False).checks]
+    assert status == ["unknown"]
 
 
 def test_an_option_that_may_be_none_is_left_unset_by_that_word() -> None:
