@@ -38,8 +38,10 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
             where=os.path.basename(argv[0]) if argv else "",  # the other words may hold a key
             mend="give the engine's own command line",
         )
-    version = World().installed(first.given.engine)
-    given = plan(argv, environ, cwd, version).given or first.given
+    world = World()
+    version = world.installed(first.given.engine)
+    own = world.options(first.given.engine, version) if version is not None else None
+    given = plan(argv, environ, cwd, version, installed=own).given or first.given
     model = given.model
     repo = path = revision = None
     if model is not None:

@@ -112,6 +112,17 @@ def test_inspect_reads_a_command_by_the_package_that_it_would_run(future: Path, 
     assert check(other.json)[0] == "fail"
 
 
+def test_a_spec_is_made_of_a_command_by_the_package_on_path(
+    folder: Path, future: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(future / "bin"))
+    assert call("init", "--force", "--", "vllm", "serve", "model", "--tail-words", "[1, 2]", "-wo", "over").code == 0
+    text = (folder / "llm.toml").read_text()
+    assert f'version = "{VERSION}"' in text
+    assert "tail_words = [1, 2]" in text
+    assert 'weave_order = "over"' in text
+
+
 def test_a_source_that_cannot_be_read_is_said_and_the_newest_table_holds(folder: Path, call: Call) -> None:
     home = install(folder / "venv", "vllm", VERSION, {"vllm/__init__.py": "", "vllm/engine/arg_utils.py": "def ("})
     hosts.program(home, "vllm")
