@@ -85,12 +85,16 @@ def read(form: Form, files: Mapping[str, str], version: str | None, installed: I
     best = _by(form, files, newest, options.options(newest), sure=known is not None)
     if known is not None or not _refusals(form, best):
         return best
-    for release in _older(form, best):
+    pending, tried = _older(form, best), {newest}
+    while pending and _refusals(form, best):
+        release = pending.pop(0)
+        if release in tried:
+            continue
+        tried.add(release)
         said = _by(form, files, release, options.options(release), sure=False)
         if _refusals(form, said) < _refusals(form, best):
             best = said
-        if not _refusals(form, best):
-            break
+            pending = sorted({*pending, *_older(form, best)}, key=order, reverse=True)
     return best
 
 
