@@ -1,6 +1,6 @@
 """Keys of the JSON of vLLM's options, where the release refuses all others: 0.8.2 to 0.33.0.
 
-Told by the configuration classes of those releases themselves: 0.16.0 and later (`--compilation-config` 0.14.0) take no
+Told by the configuration classes of those releases: 0.16.0 and later (`--compilation-config` 0.13.0, and 0.9.0) take no
 key that they do not know, older ones ignore it; `--speculative-config` never took one. Steps as in `value_rows`.
 """
 
@@ -13,7 +13,7 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
          "flash_attn_max_num_splits_for_cuda_graph flash_attn_version use_cudnn_prefill "
          "use_prefill_decode_attention use_trtllm_attention use_trtllm_ragged_deepseek_prefill"),
         ("0.17.0", "+use_prefill_query_quantization"),
-        ("0.20.2", "+tq_max_kv_splits_for_cuda_graph +use_fp4_indexer_cache"),
+        ("0.20.0", "+tq_max_kv_splits_for_cuda_graph +use_fp4_indexer_cache"),
         ("0.21.0", "+mla_prefill_backend +use_non_causal"),
         ("0.22.1",
          "+flex_attn_block_m +flex_attn_block_n +flex_attn_kv_block_size +flex_attn_q_block_size "
@@ -30,6 +30,11 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     "attention_config.hisparse_config": (("0.30.0", "device_buffer_size eager_host_mirror"),),
     "aux_output_config": (("0.31.0", "enable_return_routed_experts max_bytes"),),
     "compilation_config": (
+        ("0.9.0",
+         "backend cache_dir compile_sizes cudagraph_capture_sizes cudagraph_copy_inputs cudagraph_num_of_warmups "
+         "custom_ops debug_dump_path full_cuda_graph inductor_compile_config inductor_passes level pass_config "
+         "splitting_ops use_cudagraph use_inductor"),
+        ("0.9.1", "*"),
         ("0.13.0",
          "backend cache_dir compile_cache_save_format compile_mm_encoder compile_ranges_split_points compile_sizes "
          "cudagraph_capture_sizes cudagraph_copy_inputs cudagraph_mode cudagraph_num_of_warmups "
@@ -39,7 +44,7 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.16.0", "+fast_moe_cold_start"),
         ("0.18.0", "+compile_ranges_endpoints -compile_ranges_split_points -level"),
         ("0.19.0", "+cudagraph_mm_encoder +encoder_cudagraph_max_images_per_batch +encoder_cudagraph_token_budgets"),
-        ("0.20.2",
+        ("0.20.0",
          "+encoder_cudagraph_max_frames_per_batch +encoder_cudagraph_max_vision_items_per_batch "
          "+ir_enable_torch_wrap -encoder_cudagraph_max_images_per_batch"),
         ("0.32.0", "+cudagraph_decoder_replay +decoder_replay_cudagraph_capture_sizes +decoder_replay_trim_threshold"),
@@ -49,12 +54,16 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.14.0", "+assume_32_bit_indexing"),
     ),
     "compilation_config.pass_config": (
+        ("0.9.0",
+         "dump_graph_dir dump_graph_stages enable_async_tp enable_fusion enable_noop enable_sequence_parallelism"),
+        ("0.9.1", "*"),
         ("0.13.0",
          "eliminate_noops enable_qk_norm_rope_fusion enable_sp fi_allreduce_fusion_max_size_mb fuse_act_quant "
          "fuse_allreduce_rms fuse_attn_quant fuse_gemm_comms fuse_norm_quant"),
         ("0.16.0", "+fuse_act_padding"),
         ("0.17.0", "+fuse_rope_kvcache +rope_kvcache_fusion_max_token_num +sp_min_token_num"),
-        ("0.20.2", "+fuse_minimax_qk_norm +fuse_mla_dual_rms_norm"),
+        ("0.19.1", "+fuse_minimax_qk_norm"),
+        ("0.20.0", "+fuse_mla_dual_rms_norm"),
         ("0.22.1", "+fuse_rope_kvcache_cat_mla"),
         ("0.24.0", "-fuse_minimax_qk_norm"),
         ("0.26.0", "+fuse_qk_norm_rope_kvcache"),
@@ -75,19 +84,19 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.16.0",
          "log_balancedness log_balancedness_interval num_redundant_experts policy step_interval use_async "
          "window_size"),
-        ("0.20.2", "+communicator"),
+        ("0.20.0", "+communicator"),
         ("0.32.0", "+enable_migration_batching"),
     ),
     "fault_tolerance_config": (("0.27.0", "engine_recovery_timeout_sec"),),
     "ir_op_priority": (
-        ("0.20.2", "rms_norm"),
+        ("0.20.0", "rms_norm"),
         ("0.21.0", "+fused_add_rms_norm"),
         ("0.30.0", "+gelu_and_mul_sparse"),
     ),
     "kernel_config": (
         ("0.16.0", "enable_flashinfer_autotune"),
         ("0.17.0", "+moe_backend"),
-        ("0.20.2", "+ir_op_priority"),
+        ("0.20.0", "+ir_op_priority"),
         ("0.22.1", "+linear_backend"),
         ("0.25.0", "+enable_cutedsl_warmup"),
         ("0.26.0", "+enable_bf16x3_router_gemm"),
@@ -97,14 +106,20 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.33.0", "+monokernel"),
     ),
     "kernel_config.ir_op_priority": (
-        ("0.20.2", "rms_norm"),
+        ("0.20.0", "rms_norm"),
         ("0.21.0", "+fused_add_rms_norm"),
         ("0.30.0", "+gelu_and_mul_sparse"),
     ),
     "kv_events_config": (
+        ("0.9.0", "buffer_steps enable_kv_cache_events endpoint hwm max_queue_size publisher replay_endpoint topic"),
+        ("0.9.1", "*"),
         ("0.16.0", "buffer_steps enable_kv_cache_events endpoint hwm max_queue_size publisher replay_endpoint topic"),
     ),
     "kv_transfer_config": (
+        ("0.9.0",
+         "engine_id kv_buffer_device kv_buffer_size kv_connector kv_connector_extra_config "
+         "kv_connector_module_path kv_ip kv_parallel_size kv_port kv_rank kv_role"),
+        ("0.9.1", "*"),
         ("0.16.0",
          "enable_permute_local_kv engine_id kv_buffer_device kv_buffer_size kv_connector kv_connector_extra_config "
          "kv_connector_module_path kv_ip kv_load_failure_policy kv_parallel_size kv_port kv_rank kv_role"),
@@ -119,7 +134,7 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
          "dimensions enable_chunked_processing logit_bias max_embed_len pooling_type returned_token_ids "
          "seq_pooling_type step_tag_id tok_pooling_type use_activation"),
         ("0.19.0", "+task"),
-        ("0.20.2", "+logit_mean +logit_scale +logit_sigma"),
+        ("0.20.0", "+logit_mean +logit_scale +logit_sigma"),
         ("0.23.0", "-logit_bias -logit_scale"),
         ("0.32.0", "+enable_flash_late_interaction"),
     ),
@@ -142,30 +157,31 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "reasoning_config": (
         ("0.19.0", "reasoning_end_str reasoning_start_str"),
-        ("0.20.2", "+reasoning_parser"),
+        ("0.20.0", "+reasoning_parser"),
     ),
     "speculative_config": (
-        ("0.8.5",
+        ("0.8.2",
          "acceptance_method code_revision disable_by_batch_size disable_log_stats disable_logprobs "
          "disable_mqa_scorer draft_model_config draft_parallel_config draft_tensor_parallel_size "
          "enable_chunked_prefill max_model_len method model num_speculative_tokens posterior_alpha "
          "posterior_threshold prompt_lookup_max prompt_lookup_min quantization revision target_model_config "
          "target_parallel_config"),
-        ("0.10.2",
+        ("0.9.0", "+speculative_token_tree"),
+        ("0.9.1",
          "+disable_lookahead_block_hashes +disable_padded_drafter_batch +enable_adaptive_verification "
-         "+index_share_for_mtp_iteration +num_speculative_tokens_per_batch_size +speculative_token_tree "
+         "+index_share_for_mtp_iteration +num_speculative_tokens_per_batch_size "
          "+suffix_decoding_max_cached_requests +suffix_decoding_max_spec_factor +suffix_decoding_max_tree_depth "
-         "+suffix_decoding_min_token_prob -acceptance_method -disable_mqa_scorer -posterior_alpha "
-         "-posterior_threshold"),
+         "+suffix_decoding_min_token_prob"),
+        ("0.10.0", "-acceptance_method -disable_mqa_scorer -posterior_alpha -posterior_threshold"),
         ("0.11.0", "+enforce_eager"),
-        ("0.12.0", "-disable_log_stats -disable_logprobs -enable_chunked_prefill"),
+        ("0.11.1", "-disable_log_stats -disable_logprobs -enable_chunked_prefill"),
         ("0.16.0",
          "+parallel_drafting +tensor_parallel_size -disable_lookahead_block_hashes -enable_adaptive_verification "
          "-index_share_for_mtp_iteration -num_speculative_tokens_per_batch_size"),
         ("0.17.0", "+draft_load_config +use_local_argmax_reduction -disable_by_batch_size"),
         ("0.18.0", "+rejection_sample_method"),
         ("0.19.0", "+moe_backend +synthetic_acceptance_rate"),
-        ("0.20.2", "+synthetic_acceptance_length +synthetic_acceptance_rates -synthetic_acceptance_rate"),
+        ("0.20.0", "+synthetic_acceptance_length +synthetic_acceptance_rates -synthetic_acceptance_rate"),
         ("0.21.0", "+attention_backend +draft_sample_method -speculative_token_tree"),
         ("0.24.0", "+num_speculative_tokens_per_batch_size"),
         ("0.25.0", "+use_heterogeneous_vocab"),

@@ -47,7 +47,7 @@ VALUES: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.9.0", "None all all,model all,worker model model,all model,worker worker worker,all worker,model"),
         ("0.31.0", "None all model worker"),
     ),
-    "compilation_config.compile_cache_save_format": (("0.12.0", "binary unpacked"),),
+    "compilation_config.compile_cache_save_format": (("0.11.1", "binary unpacked"),),
     "config_format": (
         ("0.6.3", "auto hf mistral"),
         ("0.10.2", "*"),
@@ -76,11 +76,11 @@ VALUES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "dtype": (("0.6.0", "auto bfloat16 float float16 float32 half"),),
     "ec_transfer_config.ec_role": (
-        ("0.12.0", "ec_consumer ec_producer"),
+        ("0.11.1", "ec_consumer ec_producer"),
         ("0.17.0", "+ec_both"),
     ),
     "eplb_config.communicator": (
-        ("0.20.2", "nixl pynccl torch_gloo torch_nccl"),
+        ("0.20.0", "nixl pynccl torch_gloo torch_nccl"),
         ("0.31.0", "+torch_xccl"),
     ),
     "eplb_config.policy": (("0.13.0", "default"),),
@@ -118,7 +118,7 @@ VALUES: dict[str, tuple[tuple[str, str], ...]] = {
     "kernel_config.moe_backend": (
         ("0.17.0",
          "aiter auto cutlass deep_gemm flashinfer_cutedsl flashinfer_cutlass flashinfer_trtllm marlin triton"),
-        ("0.20.2", "+deep_gemm_mega_moe +emulation"),
+        ("0.20.0", "+deep_gemm_mega_moe +emulation"),
         ("0.21.0", "+humming +triton_unfused"),
         ("0.22.1", "+flashinfer_b12x"),
         ("0.24.0", "+flydsl"),
@@ -148,13 +148,13 @@ VALUES: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.32.0", "+ultraquant_4bit"),
         ("0.33.0", "*"),
     ),
-    "kv_events_config.publisher": (("0.12.0", "null zmq"),),
+    "kv_events_config.publisher": (("0.11.1", "null zmq"),),
     "kv_offloading_backend": (
         ("0.11.1", "None lmcache native"),
         ("0.14.0", "-None"),
     ),
     "kv_transfer_config.kv_load_failure_policy": (("0.13.0", "fail recompute"),),
-    "kv_transfer_config.kv_role": (("0.10.2", "kv_both kv_consumer kv_producer"),),
+    "kv_transfer_config.kv_role": (("0.9.0", "kv_both kv_consumer kv_producer"),),
     "linear_backend": (
         ("0.22.1",
          "aiter auto conch cutlass deep_gemm emulation exllama fbgemm flashinfer_cudnn flashinfer_cutlass "
@@ -301,6 +301,10 @@ VALUES: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.30.0", "+glm5_next_mtp"),
         ("0.33.0", "+step5_mtp -medusa -mlp_speculator"),
     ),
+    "speculative_config.acceptance_method": (
+        ("0.9.1", "rejection_sampler typical_acceptance_sampler"),
+        ("0.10.0", "*"),
+    ),
     "speculative_config.draft_lm_head_quantization": (("0.33.0", "fp8 nvfp4"),),
     "speculative_config.draft_sample_method": (
         ("0.21.0", "greedy gumbel"),
@@ -316,14 +320,15 @@ VALUES: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.33.0", "*"),
     ),
     "speculative_config.method": (
-        ("0.10.2", "deepseek_mtp draft_model eagle eagle3 ernie_mtp medusa mlp_speculator ngram qwen3_next_mtp"),
+        ("0.9.1", "deepseek_mtp draft_model eagle eagle3 medusa mlp_speculator ngram"),
+        ("0.10.2", "+ernie_mtp +qwen3_next_mtp"),
         ("0.11.0", "+longcat_flash_mtp +mimo_mtp +mtp"),
-        ("0.12.0", "+glm4_moe_mtp +pangu_ultra_moe_mtp +suffix"),
+        ("0.11.1", "+glm4_moe_mtp +pangu_ultra_moe_mtp +suffix"),
         ("0.14.0", "+exaone_moe_mtp"),
         ("0.16.0", "+glm4_moe_lite_mtp +glm_ocr_mtp +step3p5_mtp"),
         ("0.17.0", "+extract_hidden_states +nemotron_h_mtp +qwen3_5_mtp"),
         ("0.18.0", "+ngram_gpu"),
-        ("0.20.2", "+dflash +exaone4_5_mtp +hy_v3_mtp"),
+        ("0.20.0", "+dflash +exaone4_5_mtp +hy_v3_mtp"),
         ("0.21.0", "+gemma4_mtp +mimo_v2_mtp"),
         ("0.22.1", "+custom_class"),
         ("0.24.0", "+minimax_m3_mtp"),
@@ -338,7 +343,7 @@ VALUES: dict[str, tuple[tuple[str, str], ...]] = {
     "speculative_config.moe_backend": (
         ("0.19.0",
          "aiter auto cutlass deep_gemm flashinfer_cutedsl flashinfer_cutlass flashinfer_trtllm marlin triton"),
-        ("0.20.2", "+deep_gemm_mega_moe +emulation"),
+        ("0.20.0", "+deep_gemm_mega_moe +emulation"),
         ("0.21.0", "+humming +triton_unfused"),
         ("0.22.1", "+flashinfer_b12x"),
         ("0.24.0", "+flydsl"),
@@ -350,11 +355,16 @@ VALUES: dict[str, tuple[tuple[str, str], ...]] = {
         ("0.33.0", "+aiter_triton_mxfp4_mxfp4"),
     ),
     "speculative_config.quantization": (
-        ("0.10.2",
-         "auto-round awq awq_marlin bitblas bitsandbytes compressed-tensors deepspeedfp experts_int8 fbgemm_fp8 "
-         "fp8 gguf gptq gptq_bitblas gptq_marlin gptq_marlin_24 hqq inc ipex modelopt modelopt_fp4 moe_wna16 mxfp4 "
-         "petit_nvfp4 ptpc_fp8 quark rtn torchao tpu_int8"),
-        ("0.12.0", "+cpu_awq +cpu_gptq +fp_quant"),
+        ("0.9.1",
+         "aqlm auto-round awq awq_marlin bitblas bitsandbytes compressed-tensors deepspeedfp experts_int8 "
+         "fbgemm_fp8 fp8 gguf gptq gptq_bitblas gptq_marlin gptq_marlin_24 hqq ipex marlin modelopt modelopt_fp4 "
+         "moe_wna16 neuron_quant ptpc_fp8 qqq quark torchao tpu_int8"),
+        ("0.9.2", "+rtn"),
+        ("0.10.0", "+inc"),
+        ("0.10.1", "+mxfp4 -aqlm"),
+        ("0.10.2", "+petit_nvfp4 -marlin -neuron_quant -qqq"),
+        ("0.11.1", "+fp_quant"),
+        ("0.12.0", "+cpu_awq +cpu_gptq"),
         ("0.14.0", "-cpu_gptq -tpu_int8"),
         ("0.16.0", "+modelopt_mxfp8 -auto-round -bitblas -deepspeedfp -gptq_bitblas -gptq_marlin_24 -hqq -ipex -rtn"),
         ("0.17.0", "+modelopt_mixed"),
