@@ -12,9 +12,9 @@ from lockllm.engines.sglang.given import given
 from lockllm.engines.sglang.given import wants_files as _wants_files
 from lockllm.engines.sglang.http import PROBES, detect, from_http
 from lockllm.engines.sglang.installed_defaults import STATED
-from lockllm.engines.sglang.log import from_log
 from lockllm.engines.sglang.options import NEWEST
 from lockllm.engines.sglang.rules import effective
+from lockllm.facts.observation import Reading
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "installed", "name", "newest",
@@ -47,6 +47,13 @@ def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
     from lockllm.engines.sglang.installed_options import installed as read_source
 
     return read_source(version, sources)
+
+
+def from_log(lines: Sequence[str]) -> Iterable[Reading]:
+    """What a start log shows. Its many patterns are compiled where there is one."""
+    from lockllm.engines.sglang.log import from_log as read_log
+
+    return read_log(lines)
 
 
 def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:

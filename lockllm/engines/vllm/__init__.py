@@ -11,12 +11,12 @@ from lockllm.engines.vllm.findings import checks
 from lockllm.engines.vllm.given import given, read
 from lockllm.engines.vllm.http import PROBES, detect, from_http
 from lockllm.engines.vllm.installed_defaults import STATED
-from lockllm.engines.vllm.log import from_log
 from lockllm.engines.vllm.named_files import wanted
 from lockllm.engines.vllm.options import NEWEST
 from lockllm.engines.vllm.rules import effective
 from lockllm.engines.vllm.where import where
 from lockllm.engines.vllm.yaml_config import named
+from lockllm.facts.observation import Reading
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "installed", "name", "newest",
@@ -48,6 +48,13 @@ def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
     from lockllm.engines.vllm.installed_options import installed as read_source
 
     return read_source(version, sources)
+
+
+def from_log(lines: Sequence[str]) -> Iterable[Reading]:
+    """What a start log shows. Its many patterns are compiled where there is one."""
+    from lockllm.engines.vllm.log import from_log as read_log
+
+    return read_log(lines)
 
 
 def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:

@@ -8,7 +8,6 @@ from typing import Any
 from lockllm.engines.vllm import options, variables
 from lockllm.engines.vllm.command import GATHERED, RENAMED
 from lockllm.engines.vllm.dump import DUMPED
-from lockllm.engines.vllm.log_patterns import FIRST, LAST, SAID
 from lockllm.engines.vllm.server_info import LEAVES
 from lockllm.facts.fact import Fact
 
@@ -116,6 +115,8 @@ def _default(fact: Fact[Any]) -> str:
 
 
 def _seen_at(fact: Fact[Any]) -> str:
+    from lockllm.engines.vllm.log_patterns import FIRST, LAST, SAID
+
     key = fact.key
     told = [_SEEN[key]] if key in _SEEN else []
     if key.startswith("sampling.") and key.rpartition(".")[2] in ("temperature", "top_p"):
