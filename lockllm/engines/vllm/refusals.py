@@ -198,7 +198,10 @@ def _is_json(word: Word, text: str, known: Lists) -> bool:
     """Whether that release reads the text as the JSON that it must be."""
     if is_json(text) or unresolved(text) or word.name in known.literal:
         return True
-    return known.numbers and word.name in known.keys and is_json(with_numbers(text))
+    try:
+        return known.numbers and word.name in known.keys and is_json(with_numbers(text))
+    except ValueError:  # 1.5K
+        return False
 
 
 def _adapters(word: Word) -> Iterator[Problem]:

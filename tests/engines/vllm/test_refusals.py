@@ -39,6 +39,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("0.8.5", ["--hf-overrides", "{'a': 3}"], "its value is no JSON"),
     ("0.19.0", ["--kv-transfer-config", '{"kv_buffer_size": 4k}'], "its value is no JSON"),
     ("0.32.0", ["--default-chat-template-kwargs", '{"a": 4k}'], "its value is no JSON"),
+    ("0.32.0", ["--kernel-config", '{"moe_backend": 1.5K}'], "its value is no JSON"),
     ("0.32.0", ["--seed", "None"], "not a whole number"),
     ("0.9.0", ["--model", "other"], "first argument"),
 ]
