@@ -14,7 +14,7 @@ from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
 from lockllm.checkpoint.selection import ADAPTER, ENGINE, PROJECTOR, WEIGHTS
 from lockllm.facts.fact import Path
-from lockllm.facts.observation import By, Reading, Unobserved
+from lockllm.facts.observation import HASHED, By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
 Hashing = Literal["full", "quick", "claims", "none"]
@@ -139,7 +139,8 @@ def readings(files: list[SeenFile]) -> Iterator[Reading]:
     for file in files:
         if file.evidence:
             value = {"size": file.size, **({"sha256": file.sha256} if file.sha256 is not None else {})}
-            yield seen(("checkpoint", "files", file.path), value, file.source, By.FILE, file.evidence)
+            source = f"{file.source}{HASHED}{file.hashed_at}" if file.hashed_at else file.source
+            yield seen(("checkpoint", "files", file.path), value, source, By.FILE, file.evidence)
         if file.blake3 is not None:
             yield seen(("checkpoint", "blake3", file.path), file.blake3, file.source, By.FILE, file.evidence)
 

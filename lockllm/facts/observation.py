@@ -40,6 +40,10 @@ class Absent(enum.Enum):
 ABSENT = Absent.ABSENT
 
 
+HASHED = ", hashed "
+"""What stands in the source of a cached digest, before the time at which it was computed (RFC 3339)."""
+
+
 class Raw(msgspec.Struct, frozen=True):
     """A value that its fact's type cannot parse: kept as it stands, compared by plain equality."""
 
@@ -54,6 +58,11 @@ class Reading(msgspec.Struct, frozen=True):
     source: str
     by: By
     evidence: str = "computed"  # for digests: computed, cached (computed earlier), claimed (a name or sidecar says so)
+
+    @property
+    def hashed_at(self) -> str:
+        """When a cached digest was computed, as its source says; empty where it does not."""
+        return self.source.rpartition(HASHED)[2] if self.evidence == "cached" and HASHED in self.source else ""
 
 
 class Unobserved(msgspec.Struct, frozen=True):

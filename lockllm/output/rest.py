@@ -44,13 +44,14 @@ def _tolerated(page: Page, report: Report, full: bool) -> None:
 def _matching(page: Page, report: Report, full: bool, verbose: bool) -> None:
     matching = [each for each in report.results if each.status is Status.MATCH]
     following = sum(1 for each in matching if each.source.startswith("follows from"))
-    cached = sum(1 for each in matching if each.readings and each.readings[0].evidence == "cached")
+    kept = [each.readings[0] for each in matching if each.readings and each.readings[0].evidence == "cached"]
+    oldest = min((each.hashed_at for each in kept if each.hashed_at), default="")
     claimed = sum(1 for each in matching if each.readings and each.readings[0].evidence == "claimed")
     notes = [
         f"{count} {words}"
         for count, words in (
             (following, "by what they follow from"),
-            (cached, "by cached digests"),
+            (len(kept), "by cached digests" + (f", the oldest of {visible(oldest)}" if oldest else "")),
             (claimed, "by claimed digests, no byte read"),
         )
         if count
