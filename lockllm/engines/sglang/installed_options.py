@@ -58,8 +58,8 @@ def read(version: str, sources: Mapping[str, str]) -> Installed:
 
 
 def is_listed(version: str) -> bool:
-    """Whether the options of that very version were read; its pre- and post-releases count as it."""
-    return order(version)[0] in {order(read)[0] for read in options.VERSIONS}
+    """Whether the options of that very version were read; its candidates and post-releases count as it, no build between."""
+    return "dev" not in version and order(version)[0] in {order(read)[0] for read in options.VERSIONS}
 
 
 def _fields(follower: Follower, module: Module, owner: Class) -> dict[str, Field]:
