@@ -214,7 +214,9 @@ def _kept(info: Mapping[str, Any], source: str, context: Context) -> Told:
     except ValueError:
         return
     form = Form(engine="sglang", args=_arguments(args), program=("python3", "-m", "sglang.launch_server"))
-    told = _given.given(form, {}, {}, str(info.get("version")), live=True)
+    version = str(info.get("version"))
+    own = context.installed if context.installed is not None and context.installed.version == version else None
+    told = _given.given(form, {}, {}, version, True, own)
     for reading in told.readings:
         path: Path = reading.fact.path
         if path[:2] != ("serve", "args") or any(secret_name(part) for part in path):

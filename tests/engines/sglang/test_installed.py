@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lockllm.engines import Context, Form, Given, Installed
+from lockllm.engines import Answer, Context, Form, Given, Installed
 from lockllm.engines import sglang as engine
 from lockllm.engines._argparse import Take
 from lockllm.engines._values import Kind
@@ -130,3 +130,12 @@ def test_an_annotation_that_cannot_be_read_leaves_every_refusal_open() -> None:
     fields = FILES["sglang/srt/arg_groups/fields/all.py"].replace("loom_order: A[", "loom_order: Mystery[")
     told = given("--loom-order", "over", files={**FILES, "sglang/srt/arg_groups/fields/all.py": fields})
     assert check(told) == (CheckStatus.UNKNOWN, "--loom-order: no such option in this release")
+
+
+def test_the_command_line_that_a_server_repeats_is_read_by_its_own_options() -> None:
+    probe = next(each for each in engine.probes if each.path == "/server_info")
+    body = {"version": VERSION, "launch_command": "--model-path m --loom-parts 2 3 --preferred-sampling-params {}"}
+    answer = Answer(probe=probe, status=200, headers={}, text="", json=body)
+    found = list(engine.from_http([answer], Context(version=VERSION, installed=read())))
+    told = {each.fact.key: each.value for each in found if isinstance(each, Reading)}
+    assert told["serve.args.loom_parts"] == (2, 3)
