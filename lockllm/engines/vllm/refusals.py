@@ -7,6 +7,7 @@ are its own, and only what it refused stands in the tables.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -35,6 +36,7 @@ class Lists(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, frozenset[str]]
     keys: Mapping[str, frozenset[str]]
     json: frozenset[str] = frozenset()  # options whose value must be JSON
+    text: frozenset[str] = frozenset()  # those of them that may be a text without braces
     literal: frozenset[str] = frozenset()  # those of them that take a Python literal
     numbers: bool = False  # whether JSON for a configuration class may hold 80m and 4K
 
@@ -49,6 +51,7 @@ def lists(version: str | None, read: str) -> Lists:
         values=_both(one.values, other.values),
         keys=_both(one.keys, other.keys),
         json=one.json & other.json,
+        text=one.text | other.text,
         literal=one.literal | other.literal,
         numbers=one.numbers or other.numbers,
     )
@@ -115,7 +118,8 @@ def _of(read: str) -> Lists:
     return Lists(
         values=_at(VALUES, read),
         keys=_at(KEYS, read),
-        json=frozenset(option.name for option in table if option.kind is Kind.JSON),
+        json=frozenset(option.name for option in table if option.kind in (Kind.JSON, Kind.JSON_OR_TEXT)),
+        text=frozenset(option.name for option in table if option.kind is Kind.JSON_OR_TEXT),
         literal=frozenset({"compilation_config"} if at_least(_LITERALS, read) else ()),
         numbers=at_least(read, _NUMBERS),
     )
@@ -197,6 +201,8 @@ def _inside(path: str, value: Any, known: Lists) -> Iterator[tuple[str, str, str
 def _is_json(word: Word, text: str, known: Lists) -> bool:
     """Whether that release reads the text as the JSON that it must be."""
     if is_json(text) or unresolved(text) or word.name in known.literal:
+        return True
+    if word.name in known.text and not re.fullmatch(r"\s*\{.*\}\s*", text, re.DOTALL):
         return True
     try:
         return known.numbers and word.name in known.keys and is_json(with_numbers(text))

@@ -40,6 +40,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("0.19.0", ["--kv-transfer-config", '{"kv_buffer_size": 4k}'], "its value is no JSON"),
     ("0.32.0", ["--default-chat-template-kwargs", '{"a": 4k}'], "its value is no JSON"),
     ("0.32.0", ["--kernel-config", '{"moe_backend": 1.5K}'], "its value is no JSON"),
+    ("0.16.0", ["--additional-config", "{'a': 1}"], "its value is no JSON"),
     ("0.32.0", ["--seed", "None"], "not a whole number"),
     ("0.9.0", ["--model", "other"], "first argument"),
 ]
@@ -55,6 +56,7 @@ TAKEN: list[tuple[str, list[str]]] = [
     ("0.8.5", ["--compilation-config", "{'level': 3}"]),
     ("0.20.0", ["--kv-transfer-config", '{"kv_buffer_size": 4k}']),
     ("0.32.0", ["--hf-overrides", "{{ overrides }}"]),
+    ("0.32.0", ["--hf-overrides", "my.module.function"]),
     ("0.8.5", ["--no-enable-lora"]),
     ("0.8.4", ["--enable-chunked-prefill", "False"]),
     ("0.9.1", ["--headless", "-dpr", "4", "-asc", "2"]),
