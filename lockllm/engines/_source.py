@@ -12,6 +12,9 @@ import msgspec
 Node: TypeAlias = ast.AST
 _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
+_CHANGE = frozenset("append extend insert remove add update discard pop clear".split())
+"""Methods that change what a name holds."""
+
 
 class Unknown:
     """The value of an expression that cannot be told without running it."""
@@ -212,6 +215,10 @@ def _bound(node: ast.stmt, module: Module) -> Iterator[tuple[str, Any]]:
         yield node.target.id, node.value
     elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
         yield node.target.id, UNKNOWN
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        changed = node.value.func
+        if isinstance(changed, ast.Attribute) and changed.attr in _CHANGE and isinstance(changed.value, ast.Name):
+            yield changed.value.id, UNKNOWN
 
 
 def _names(body: list[ast.stmt], module: Module) -> set[str]:

@@ -70,6 +70,7 @@ NAMES: list[tuple[str, dict[str, str], Any]] = [
     ("one that depends on a run is not known", {"p/m.py": "X = 1\nif f():\n    X = 2\n"}, UNKNOWN),
     ("one that any run gives is", {"p/m.py": "if f():\n    X = 2\nelse:\n    X = 2\n"}, 2),
     ("what grows is not known", {"p/m.py": "X = [1]\nX += [2]\n"}, UNKNOWN),
+    ("what is added to is not known", {"p/m.py": "X = ['a']\nX.append('b')\n"}, UNKNOWN),
     ("a checker's import is no run's", {"p/m.py": "if TYPE_CHECKING:\n    from q import X\nelse:\n    X = 3\n"}, 3),
     ("a checker's name is a type", {"p/m.py": "if TYPE_CHECKING:\n    from q import X\n"}, Foreign("X")),
     ("another library's", {"p/m.py": "import json as j\nX = j.loads\n"}, Foreign("json.loads")),
