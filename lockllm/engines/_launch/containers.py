@@ -9,7 +9,8 @@ import msgspec
 
 ENGINES_OF_IMAGES: tuple[tuple[str, str], ...] = (
     (r"(^|/)vllm/vllm-(openai|tpu|cpu|rocm|xpu|gaudi|neuron)[\w-]*$", "vllm"),
-    (r"(^|/)vllm-(openai|cpu-release-repo|release-repo|ascend)$", "vllm"),
+    (r"(^|/)vllm-(cpu-release-repo|release-repo|ascend)$|(^|/)vllm-([\w.-]+-)?openai[\w.-]*$", "vllm"),
+    (r"(^|/)rhaiis/vllm-[\w.-]+$", "vllm"),
     (r"(^|/)substratusai/vllm$", "vllm"),
     (r"(^|/)(huggingface-)?text-generation-inference[\w.-]*$", "tgi"),
     (r"(^|/)tgi-gaudi$", "tgi"),

@@ -29,6 +29,7 @@ _TRTLLM = Shape(
 
 PROGRAMS: dict[str, tuple[Shape, ...]] = {
     "vllm": (Shape("vllm", ("serve",)),),
+    "vllm-rs": (Shape("vllm", ("serve",)),),
     "sglang": (Shape("sglang", ("serve",)),),
     "llama-server": (Shape("llama.cpp"),),
     "llama": (Shape("llama.cpp", ("serve",)), Shape("llama.cpp", ("server",))),

@@ -134,6 +134,11 @@ WRAPPERS: dict[str, Wrapper] = {
     "mpirun": _w(_MPI, env="-x"),
     "mpiexec": _w(_MPI, env="-x"),
     "srun": _w(_SRUN),
+    "salloc": _w(_SRUN),
+    "shifter": _w("--image -i --module -m --volume -V --env -e --env-file --workdir -w"),
+    "enroot": _w("-e --env -m --mount -c --conf --rc", verb="start", words=1),
+    "proxychains": _w("-f"),
+    "proxychains4": _w("-f"),
     "trtllm-llmapi-launch": _w(),
     "systemd-run": _w(
         "-p --property -u --unit -E --setenv -d --working-directory --slice --uid --gid --nice -M --machine "

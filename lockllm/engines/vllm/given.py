@@ -246,7 +246,7 @@ def _refused(found: Collect, form: Form, said: Reading, version: str | None, ins
     release = f"vLLM {version or said.release}" if said.sure else f"vLLM {options.OLDEST} to {options.NEWEST}"
     release = f"{release}: {own.witness}" if own is not None else release
     if problems:
-        own_parser = "dynamo.vllm" not in form.program  # Dynamo's worker has options beside the engine's
+        own_parser = "dynamo.vllm" not in form.program and "--omni" not in form.args  # those add options of their own
         found.refuse(problems, own_parser and (said.sure is False or known), release)
     elif said.sure and known:
         found.finding("check.flags_accepted", CheckStatus.PASS, f"vLLM {version} takes every option", release)
