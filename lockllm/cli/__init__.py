@@ -146,21 +146,25 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def tell(error: LockllmError) -> None:
     """Print an error, and every further one of the same document, to stderr."""
-    from lockllm.output.escape import readable
-
     for each in (error, *error.also):
-        lines = [f"lockllm: {readable(each.what)}"]
-        lines += [f"  in    {readable(each.where)}"] if each.where else []
-        lines += [f"  mend  {readable(each.mend)}"] if each.mend else []
+        lines = [f"lockllm: {_said(each.what)}"]
+        lines += [f"  in    {_said(each.where)}"] if each.where else []
+        lines += [f"  mend  {_said(each.mend)}"] if each.mend else []
         print("\n".join(lines).encode("utf-8", "backslashreplace").decode("utf-8"), file=sys.stderr)
 
 
-def _tell_usage(error: click.ClickException) -> None:
+def _said(text: str) -> str:
+    """Words that may quote what a person or a host wrote: escaped, and without passwords and tokens."""
+    from lockllm.engines import _redaction
     from lockllm.output.escape import readable
 
+    return readable(_redaction.text(text))
+
+
+def _tell_usage(error: click.ClickException) -> None:
     ctx = getattr(error, "ctx", None)
     path = ctx.command_path if ctx is not None else "lockllm"
-    print(f"lockllm: {readable(_usage(error))}\n  mend  see `{path} --help`", file=sys.stderr)
+    print(f"lockllm: {_said(_usage(error))}\n  mend  see `{path} --help`", file=sys.stderr)
 
 
 def _usage(error: click.ClickException) -> str:

@@ -71,6 +71,7 @@ def command(argv: Sequence[str], environ: Mapping[str, str], cwd: str, version: 
 def log(path: str, engine: str | None, version: str | None) -> Seen:
     """A start log, as its engine reads it."""
     from lockllm import engines
+    from lockllm.engines import _redaction
 
     known(engine)
     if engine is None:
@@ -80,8 +81,8 @@ def log(path: str, engine: str | None, version: str | None) -> Seen:
     lines = _lines(path)
     said = list(engines.load(engine).from_log(lines))
     return Seen(
-        subject=path, readings=tuple(each for each in said if isinstance(each, Reading)),
-        unobserved=tuple(each for each in said if isinstance(each, Unobserved)),
+        subject=path, readings=_redaction.readings(each for each in said if isinstance(each, Reading)),
+        unobserved=tuple(_redaction.gap(each) for each in said if isinstance(each, Unobserved)),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from lockllm.checkpoint import Look
-from lockllm.engines import Context, Engine, Given
+from lockllm.engines import Context, Engine, Given, _redaction
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import GROUPS, same, seen
@@ -151,23 +151,21 @@ def elsewhere(pile: Pile, serving: Serving) -> None:
 
 
 def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:
-    """The same without any reading that holds a secret of the command line or environment."""
-    hidden = [secret for secret in secrets if len(secret) >= 4]
-    if not hidden:
-        return pile
+    """The same without any reading that holds a secret of the command line or environment, and no word of one elsewhere."""
+    hidden = tuple(secrets)
     kept = Pile()
     kept.complete = pile.complete
-    for reading in pile.readings:
+    for reading in _redaction.readings(pile.readings):
         text = reading.source + json.dumps(_plain(reading.value), default=str, ensure_ascii=False)
-        if any(secret in text for secret in hidden):
+        if _redaction.holds(text, hidden):
             kept.unobserved.append(
                 Unobserved(reading.fact.path, "its value holds a secret", "give the secret by a file")
             )
         else:
             kept.readings.append(reading)
-    kept.unobserved += [each for each in pile.unobserved if not _holds(hidden, each.reason, each.mend)]
-    kept.checks = [each for each in pile.checks if not _holds(hidden, each.detail, each.source, each.mend)]
-    kept.warnings = [text for text in pile.warnings if not _holds(hidden, text)]
+    kept.unobserved += [_redaction.gap(each, hidden) for each in pile.unobserved]
+    kept.checks = list(_redaction.checks(pile.checks, hidden))
+    kept.warnings = [_redaction.text(each, hidden) for each in pile.warnings]
     return kept
 
 
@@ -194,10 +192,6 @@ def context(
 
 def _given(serving: Serving) -> Given | None:
     return serving.plan.given if serving.plan else None
-
-
-def _holds(secrets: Iterable[str], *texts: str) -> bool:
-    return any(secret in text for secret in secrets for text in texts)
 
 
 def _plain(value: Any) -> Any:

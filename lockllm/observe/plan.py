@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from lockllm import engines
-from lockllm.engines import Form, Given, Installed, MayBeMissing, Model
+from lockllm.engines import Form, Given, Installed, MayBeMissing, Model, _redaction
 from lockllm.engines._launch import Unwrapped, recognise, unwrap
 from lockllm.engines._launch.containers import version_of
+from lockllm.facts.env import is_secret
 from lockllm.facts.observation import By, Check, Reading
 from lockllm.facts.registry import seen
 from lockllm.observe import settings
@@ -67,14 +68,15 @@ def plan(
     form = None if unwrapped.opaque else recognise(unwrapped.argv)
     by = By.PROCESS if live else By.PLAN
     told = [*_host(unwrapped, by)]
+    hidden = [value for name, value in inside.items() if is_secret(name)]
     if form is None or form.engine not in engines.available():
         if form is not None:
             warnings.append(f"{form.engine} is recognised, but this release cannot read its arguments")
         elif not unwrapped.opaque and not unwrapped.host:
             warnings.append("no engine that this release knows is started by this command")
         return Plan(
-            given=None, form=form, readings=tuple(told), checks=(), warnings=tuple(warnings), unwrapped=unwrapped,
-            env=inside, cwd=where,
+            given=None, form=form, readings=_redaction.readings(told), checks=(), unwrapped=unwrapped,
+            warnings=tuple(_redaction.text(each, hidden) for each in warnings), env=inside, cwd=where,
         )  # fmt: skip
     module = engines.load(form.engine)
     files = _files(module.wants_files(form, inside), where, unwrapped, read, warnings)
@@ -83,7 +85,9 @@ def plan(
     given = module.given(form, inside, files, release, live, *own)
     if not any(reading.fact.path == ("engine", "name") for reading in given.readings):
         told.insert(0, seen("engine.name", form.engine, " ".join(map(_base, form.program[:3])), by))
-    given = settings.with_contents(msgspec.structs.replace(given, readings=(*told, *given.readings)), inside)
+    hidden += given.secrets
+    given = _redaction.given(msgspec.structs.replace(given, readings=(*told, *given.readings)), hidden)
+    given = settings.with_contents(given, inside)
     if (open_ := settings.unclassified(inside, form.engine)) is not None:
         warnings.append(open_)
     warnings += settings.risky(inside)
@@ -91,9 +95,9 @@ def plan(
     return Plan(
         given=given,
         form=form,
-        readings=(*given.readings, *beside),
+        readings=(*given.readings, *_redaction.readings(beside)),
         checks=given.checks,
-        warnings=(*warnings, *given.warnings),
+        warnings=tuple(_redaction.text(each, hidden) for each in (*warnings, *given.warnings)),
         unwrapped=unwrapped,
         files=files,
         env=inside,
@@ -162,7 +166,8 @@ def _host(unwrapped: Unwrapped, by: By) -> list[Reading]:
     if unwrapped.host:
         found.append(seen("engine.wrapper", unwrapped.host, "command line", by))
     if unwrapped.image and "$" not in unwrapped.image:
-        found.append(seen("engine.image", unwrapped.image.partition("@")[0], "command line", by))
+        image = unwrapped.image.rpartition("@sha256:")[0] or unwrapped.image
+        found.append(seen("engine.image", image.rpartition("@")[2], "command line", by))
         digest = version_of(unwrapped.image)[1]
         if digest:
             found.append(seen("engine.image_digest", digest, "command line", by))

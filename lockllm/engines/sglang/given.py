@@ -51,7 +51,7 @@ def given(
             _word(told, word, source_of(word) if len(spans) == 1 else _where(word, words, spans))
     for extra in parsed.positionals:
         status = CheckStatus.UNKNOWN if "$" in extra or "{" in extra else CheckStatus.FAIL
-        told.finding("check.flags_accepted", status, f"{_shown(extra)} belongs to no option", "", "remove it")
+        told.finding("check.flags_accepted", status, f"{_shown(extra, words)} belongs to no option", "", "remove it")
     variables(told, env, version)
     return told.given()
 
@@ -66,8 +66,12 @@ def _refuse(told: Collect, parsed: Parsed, used: Release, version: str | None, i
     told.refuse(parsed.problems, sure, by)
 
 
-def _shown(word: str) -> str:
-    return word if len(word) < 40 and word.isprintable() and not secret_name(word) else "an argument"
+def _shown(word: str, words: Sequence[str]) -> str:
+    """A stray word, unless it may be a second key: what follows an option with a secret's name."""
+    at = words.index(word) if word in words else 0
+    before = next((each for each in reversed(words[:at]) if each.startswith("-")), "")
+    plain = len(word) < 40 and word.isprintable() and not secret_name(word) and not secret_name(before)
+    return word if plain else "an argument"
 
 
 def _positional(form: Form) -> tuple[str, ...]:

@@ -1,0 +1,55 @@
+"""What is taken out of values and sentences, and what stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockllm.engines import _redaction
+from lockllm.facts.observation import By
+from lockllm.facts.registry import seen
+
+
+@pytest.mark.parametrize(
+    ("value", "clean"),
+    [
+        ("https://u:p@h/x?token=t#f", "https://h/x"),
+        ("s3://bucket/m?X-Amz-Signature=s", "s3://bucket/m"),
+        ("redis://:p@h:1", "redis://h:1"),
+        ("Authorization: Bearer abcdef", "Authorization: ***"),
+        ("hf_ABCDEFghijklmnopqr", "***"),
+        ("sk-abcdefghijklmnopqrst", "***"),
+        ('{"api_key": "k", "size": 3}', '{"api_key": "***", "size": 3}'),
+        ('{"token": "k"', '{"token": "***"'),
+        ("password=p,user=u", "password=***,user=u"),
+        (("a=b", "secret: s"), ("a=b", "secret: ***")),
+        ({"key": "k", "sizes": [1, 2]}, {"key": "***", "sizes": (1, 2)}),
+    ],
+)
+def test_a_secret_is_taken_out_of_a_value(value: object, clean: object) -> None:
+    assert _redaction.value(value) == clean
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "org/model", "/models/qwen@v2", "http://127.0.0.1:8000/v1", "fa3", "num_tokens=5", "max_new_tokens: 16", "use_token=true",
+        "api_key=$KEY", "task-hf_small", "bfloat16", 3, None, 0.5, True, ("q_proj", "k_proj"), "torch_dtype=bfloat16",
+    ],
+)  # fmt: skip
+def test_what_is_no_secret_stays(value: object) -> None:
+    assert _redaction.value(value) == value
+
+
+def test_a_known_secret_is_hidden_wherever_it_stands_and_a_short_one_as_a_word() -> None:
+    assert _redaction.text("the key sk-local-1 is in x-sk-local-1-y", ["sk-local-1"]) == "the key *** is in x-***-y"
+    assert _redaction.text("abcd and abcdef", ["abcd"]) == "*** and abcdef"
+    assert _redaction.text("it is none, or true", ["none", "true", "it"]) == "it is none, or true"
+    assert not _redaction.holds("12345", ["1234"])
+
+
+def test_a_reading_under_a_secret_s_name_is_left_out() -> None:
+    told = [
+        seen("serve.args.kv.password", "p", "argument", By.PLAN),
+        seen("serve.dtype", "float16", "argument", By.PLAN),
+    ]
+    assert [each.fact.key for each in _redaction.readings(told)] == ["serve.dtype"]
