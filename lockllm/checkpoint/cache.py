@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -19,9 +19,11 @@ _LONGEST = 64 * 2**20
 _FRESH_NS = 2_000_000_000
 """A file modified this shortly before it was hashed may be modified again under the same time: two seconds, FAT's clock."""
 _LOCAL = frozenset({
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "ramfs", "rootfs", "overlay", "squashfs", "erofs",
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "squashfs", "erofs",
     "bcachefs", "jfs", "reiserfs", "apfs", "hfs", "ufs", "iso9660", "udf", "vfat", "exfat",
 })  # fmt: skip
+"""Those whose times tell of every write. tmpfs notes no time for a second write through one mapping, ZFS notes it half a minute late."""
+_UPPER = re.compile(r"[ ,]upperdir=(/[^, ]+)")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _BOOT = "/proc/sys/kernel/random/boot_id"
@@ -61,6 +63,7 @@ class Cache(msgspec.Struct, kw_only=True):
     """What is kept for one checkpoint. `file` is None where nothing may be kept; `reason` says why."""
 
     file: str | None
+    kind: str = ""  # of file system
     reason: str = ""
     kept: dict[str, Kept] = {}
     headers: Headers | None = None
@@ -87,7 +90,46 @@ def opened(root: str, where: str, *, everywhere: bool, read: bool = True) -> Cac
     file = os.path.join(where, hashlib.sha256(os.fsencode(root), usedforsecurity=False).hexdigest()[:32] + ".json")
     boot = _boot()
     kept, headers = _read(file, boot) if read else ({}, None)
-    return Cache(file=file, kept=kept, headers=headers, boot=boot)
+    return Cache(file=file, kind=kind, kept=kept, headers=headers, boot=boot)
+
+
+def settler(cache: Cache) -> Callable[[int], bool]:
+    """What writes out the pages of an open file, so that its times tell of every later write; false where that fails.
+
+    The kernel notes the time of a write through a mapping only where the page was clean before (Linux 6.18: ext4, overlayfs).
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    start, end, flags = ctypes.c_int64(0), ctypes.c_int64(0), 7  # the whole file: wait, write, wait
+    by_range = cache.kind != "overlay" and hasattr(libc, "sync_file_range")  # overlayfs hands on the slower one alone
+
+    def settle(descriptor: int) -> bool:
+        if by_range and libc.sync_file_range(descriptor, start, end, flags) == 0:
+            return True
+        try:
+            os.fdatasync(descriptor)
+        except OSError:
+            return False
+        return True
+
+    return settle
+
+
+def settled(cache: Cache, paths: Iterable[str]) -> bool:
+    """Writes out the pages of these files; whether all could be."""
+    settle = settler(cache)
+    for path in paths:
+        try:
+            descriptor = bounded.open_regular(path)
+        except (OSError, bounded.Malformed):
+            return False
+        try:
+            if not settle(descriptor):
+                return False
+        finally:
+            os.close(descriptor)
+    return True
 
 
 def look_up(cache: Cache, name: str, path: str) -> tuple[Kept | None, Stamp | None]:
@@ -107,7 +149,7 @@ def keep(cache: Cache, found: Mapping[str, tuple[str, Digest]]) -> None:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     for name, (path, digest) in found.items():
         cache.moved = cache.kept.pop(name, None) is not None or cache.moved
-        if not _is_old(digest.stamp, digest.began_ns):
+        if not digest.settled or not _is_old(digest.stamp, digest.began_ns):
             continue
         try:
             system = identity(path)
@@ -158,16 +200,25 @@ def filesystem(path: str) -> str:
         lines = bounded.read_small(table, 2**24).decode("utf-8", "replace").splitlines()
     except bounded.Malformed:
         return ""
-    best, kind = -1, ""
+    best, kind, options = -1, "", ""
     for line in lines:
         before, _, after = line.partition(" - ")
         fields = before.split(" ")
         if len(fields) < 5 or not after:
             continue
-        mount = _ESCAPED.sub(lambda found: chr(int(found.group(1), 8)), fields[4])
+        mount = _plain(fields[4])
         if links.inside(inner, mount) and len(mount) >= best:
-            best, kind = len(mount), after.split(" ")[0]
+            kind, _, options = after.partition(" ")
+            best = len(mount)
+    upper = _UPPER.search(options) if kind == "overlay" else None
+    if upper is not None and os.path.isdir(where := prefix + _plain(upper[1])):
+        below = filesystem(os.path.realpath(where))
+        return kind if below in _LOCAL else below
     return kind
+
+
+def _plain(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found.group(1), 8)), text)
 
 
 def _boot() -> str:

@@ -40,6 +40,9 @@ class Job(msgspec.Struct, frozen=True):
     git: bool = False
     blake3: bool = False
     sha256: bool = True
+    settle: Callable[[int], bool] | None = (
+        None  # done to the open file before anything is read, where its digest may be kept
+    )
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +53,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
     blake3: str | None = None
     stamp: Stamp
     began_ns: int  # the clock when reading began
+    settled: bool = False  # whether its job's `settle` was done
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -142,6 +146,7 @@ class _Work:
         began = time.time_ns()
         descriptor = open_regular(job.path)
         try:
+            settled = job.settle is not None and job.settle(descriptor)
             before = stamp(os.fstat(descriptor))
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
@@ -161,6 +166,7 @@ class _Work:
             blake3=named.get("blake3"),
             stamp=before,
             began_ns=began,
+            settled=settled,
         )
 
     def _feed(self, descriptor: int, size: int, view: memoryview, hashes: dict[str, Any]) -> int:

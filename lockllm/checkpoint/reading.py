@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, TypeVar
 
 import msgspec
@@ -70,13 +70,14 @@ def digest(
 ) -> tuple[list[SeenFile], list[Unobserved], str]:
     """The files with their digests, those that could not be read, and why nothing is kept (empty where digests are)."""
     kept = task.memory
+    settle = digests.settler(kept) if kept is not None and kept.file is not None else None
     earlier: dict[str, digests.Kept] = {}
     jobs = []
     for name, entry in task.files.items():
         if name not in task.roles or not _is_hashed(task, name, entry):
             continue
         found, _ = digests.look_up(kept, name, entry.real) if kept is not None and kept.kept else (None, None)
-        job = _job(task, name, entry)
+        job = _job(task, name, entry, settle)
         if found is not None and _is_enough(job, found, task):
             earlier[name] = _completed(found, task.pairs.get(name))
         else:
@@ -94,11 +95,11 @@ def digest(
     return files, list(_failures(failed, made, findings)), kept.reason if kept is not None else ""
 
 
-def _job(task: Task, name: str, entry: Entry) -> hashing.Job:
+def _job(task: Task, name: str, entry: Entry, settle: Callable[[int], bool] | None) -> hashing.Job:
     claim = task.claims.get(name)
     by_git = claim is not None and claim.sha256 is None and entry.size <= _SMALL
     faster = name in task.pairs and entry.size > _SMALL
-    return hashing.Job(name, entry.real, entry.size, by_git, task.blake3 or faster, not faster)
+    return hashing.Job(name, entry.real, entry.size, by_git, task.blake3 or faster, not faster, settle)
 
 
 def _is_enough(job: hashing.Job, found: digests.Kept, task: Task) -> bool:

@@ -196,6 +196,7 @@ def _of_weights(
             for check, detail, source in held.right:
                 findings.right(check, detail, source)
             return weights.Weights(dtypes=held.dtypes, packed=held.packed, read=held.read)
+        key = digests.headers_key(paths, time.time_ns()) if digests.settled(memory, paths.values()) else None
     own = Findings()
     found = weights.of_safetensors(files, names, parsed.get(index), index, own)
     if memory is not None and key is not None and own.all_right:

@@ -163,6 +163,23 @@ def test_an_odd_name_changes_no_output_and_is_told(locked: Path, ours: Ours, nam
     assert "\x1b" not in done.out + done.err
 
 
+@needs_mount
+@pytest.mark.parametrize("over", ["another file", "a folder over a folder", "a name of control characters"])
+def test_what_is_mounted_over_the_checkpoint_is_what_is_judged(locked: Path, ours: Ours, over: str) -> None:
+    (locked / "other.json").write_text("{}")
+    (locked / "model" / "a\nb").touch()
+    script = {
+        "another file": "mount --bind other.json model/config.json",
+        "a folder over a folder": "mount -t tmpfs none model",
+        "a name of control characters": 'mount --bind model/config.json "model/a\nb"',
+    }
+    done = ours(*PREFLIGHT, inside=mounted(script[over]))
+    assert done.code in (1, 3)
+    named = "config.json" if over != "a name of control characters" else "a\nb"
+    assert f'checkpoint.files."{named}"' not in statuses(done, "match")
+    assert all(char.isprintable() or char == "\n" for char in done.out + done.err)
+
+
 def test_names_that_differ_in_case_alone_are_two_files(locked: Path, ours: Ours) -> None:
     (locked / "model" / "CONFIG.json").write_text("{}")
     done = ours(*PREFLIGHT)

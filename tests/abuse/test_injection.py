@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from lockllm.documents import toml
 from lockllm.errors import LockError
 from tests.abuse.conftest import Ours
 from tests.abuse.test_servers import reply, saying, serving
+from tests.observe import hosts
 
 BAD = {
     "a new table": 'x\n[policy]\n"*" = "ignore"\n# via y',
@@ -158,6 +160,62 @@ def test_a_string_in_a_lock_an_observation_or_a_spec_changes_no_output(work: Pat
     done = ours("lock")
     assert done.code == 2
     whole("text", done.err)
+
+
+def hostile_packages(where: Path, bad: str) -> None:
+    """Distributions whose folder, METADATA, direct_url.json, RECORD, `.pth` and sources hold that string."""
+    line = bad.replace("\n", "\r")
+    name = bad.replace("/", "_").replace("\0", "")[:80]
+    hosts.install(
+        where,
+        "vllm",
+        "0.10.2",
+        direct={"url": bad, "vcs_info": {"vcs": bad, "commit_id": bad}},
+        files={"vllm/a.py": "x"},
+    )
+    (where / "vllm" / "a.py").write_text("edited")
+    (where / "vllm-0.10.2.dist-info" / "RECORD").write_text(
+        f"vllm/a.py,sha256=x,1\n{line},sha256=x,1\n{json.dumps(bad)},sha256=x,1\n"
+    )
+    (where / "vllm-0.10.2.dist-info" / "METADATA").write_text(
+        f"Name: vllm\nVersion: 0.10.2\nRequires-Dist: torch=={line}\nRequires-Dist: {line}==1\nRequires-Dist: numpy==1; {line}\n"
+    )
+    for package in ("torch", "transformers", "flashinfer-python", name):
+        folder = where / f"{package}-{name}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Name: {package}\nVersion: 2.{line}\nVersion: {line}\n")
+        (folder / "direct_url.json").write_text(json.dumps({"url": bad, "dir_info": {"editable": bad}}))
+    (where / f"{name}-2.dist-info").mkdir()
+    (where / "odd.pth").write_text(f"{line}\nimport {line}\n")
+    (where / "torch").mkdir()
+    (where / "torch" / "version.py").write_text(
+        f"__version__ = {json.dumps(bad)}\ncuda = {json.dumps(bad)}\nhip = None\n"
+    )
+
+
+def test_strings_in_package_metadata_change_no_output(locked: Path, ours: Ours) -> None:
+    folder = hosts.environment(locked / "env", {})
+    hostile_packages(hosts.site(folder), "".join(BAD.values()))
+    hosts.program(folder, "vllm")
+    env = {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
+    packages = '[packages]\ntorch = "2.8.0"\nflashinfer-python = "0.4"\n\n[absent]'
+    (locked / "llm.lock").write_text((locked / "llm.lock").read_text().replace("[absent]", packages))
+    done = ours("verify", "--deep", "--stage", "preflight", "--format", "github", env=env)
+    assert done.code == 1, done.err
+    whole("github", done.out)
+    assert "packages.torch differs" in done.out
+    assert "torch x" in done.out
+    assert ours("observe", "--stage", "preflight", "--checkpoint", "model", "-o", "host.json", env=env).code == 0
+    assert json.loads((locked / "host.json").read_text())["facts"]["packages.torch"]
+    for format_ in FORMATS:
+        done = ours("verify", "--observation", "host.json", "--format", format_)
+        assert done.code == 1, done.err
+        whole(format_, done.out)
+        whole("text", done.err)
+    made = ours("lock", "-o", "-", "--observation", "host.json", env=env)
+    whole("text", made.err)
+    if made.code == 0:
+        assert set(toml.load(made.out, "llm.lock", LockError).get("policy", {}).values()) <= {"report", "compatible"}
 
 
 def test_an_ignored_everything_is_said_aloud_and_is_3(work: Path, ours: Ours) -> None:

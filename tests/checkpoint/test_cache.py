@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from lockllm.checkpoint import Look, cache, look
+from tests.abuse.conftest import needs_mount
 
 
 @pytest.fixture
@@ -93,6 +98,104 @@ def test_no_trick_gives_a_digest_of_other_bytes(where: Path, tiny: Path, trick: 
     found = again(tiny)
     assert evidence(found)["model.safetensors"] == "computed"
     assert right(found, tiny)
+
+
+def test_a_write_through_a_mapping_that_moves_no_time_is_noticed(where: Path, tiny: Path) -> None:
+    path = tiny / "model.safetensors"
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[-1] ^= 1
+        again(tiny, "auto")
+        before = path.stat()
+        mapped[-1] ^= 2  # the page is dirty: the kernel notes no time for this one, unless the page was written back
+        moved = path.stat().st_mtime_ns != before.st_mtime_ns
+        found = again(tiny, "auto")
+    assert right(found, tiny)
+    assert moved or evidence(found)["model.safetensors"] == "computed"
+
+
+def test_a_file_of_the_future_is_not_kept(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCKLLM_CACHE", str(tmp_path / "cache"))
+    soon = time.time_ns() + 10**12  # somebody set the clock back since
+    os.utime(tiny / "config.json", ns=(soon, soon))
+    again(tiny)
+    assert evidence(again(tiny))["config.json"] == "computed"
+
+
+def test_a_clock_that_jumps_hides_no_change(where: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for jump in (10**13, -(10**13)):
+        now = time.time_ns()
+        with monkeypatch.context() as clock:
+            clock.setattr(time, "time_ns", lambda now=now, jump=jump: now + jump)
+            again(tiny)
+            rewrite(tiny / "model.safetensors")
+            found = again(tiny)
+        assert evidence(found)["model.safetensors"] == "computed"
+        assert right(found, tiny)
+        assert right(again(tiny), tiny)
+
+
+MOUNTED = """
+import hashlib, os, pathlib, subprocess, sys
+from lockllm.checkpoint import cache, look
+cache._FRESH_NS = -10**9
+folder, over, on = sys.argv[1:]
+first = look(folder, cache="any")
+subprocess.run(["mount", "--bind", over, on], check=True)
+found = look(folder, cache="any")
+again = look(folder, cache="any")
+for each in (*found.files, *again.files):
+    assert each.sha256 == hashlib.sha256(pathlib.Path(folder, each.path).read_bytes()).hexdigest(), each
+print({each.path: each.evidence for each in found.files}["config.json"])
+"""
+
+
+@needs_mount
+@pytest.mark.parametrize("over", ["a file", "the folder"])
+def test_what_is_mounted_over_a_file_is_hashed(where: Path, tiny: Path, tmp_path: Path, over: str) -> None:
+    other = Path(shutil.copytree(tiny, tmp_path / "other"))
+    rewrite(other / "config.json")
+    ends = ("config.json",) if over == "a file" else ()
+    places = [str(folder.joinpath(*ends)) for folder in (other, tiny)]
+    words = ["unshare", "-rm", sys.executable, "-c", MOUNTED, str(tiny), *places]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "computed\n", done.stderr
+
+
+MANY = """
+import hashlib, pathlib, sys
+from lockllm.checkpoint import cache, look
+cache._FRESH_NS = -10**9
+folder = sys.argv[1]
+allowed = set(sys.argv[2:])
+for turn in range(25):
+    for each in look(folder, cache="any").files:
+        if each.path == "config.json" and each.sha256 not in allowed:
+            raise SystemExit(f"{each.sha256} was never there")
+"""
+
+
+def test_many_processes_at_once_and_one_that_writes_never_give_a_digest_of_other_bytes(where: Path, tiny: Path) -> None:
+    texts = [b'{"x": %d}' % number for number in range(4)]
+    config = tiny / "config.json"
+    config.write_bytes(texts[0])
+    digests = [hashlib.sha256(text).hexdigest() for text in texts]
+    runs = [
+        subprocess.Popen([sys.executable, "-c", MANY, str(tiny), *digests], stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    turn = 0
+    while any(run.poll() is None for run in runs):
+        beside = tiny.parent / "beside"
+        beside.write_bytes(texts[turn % 4])
+        beside.replace(config)
+        turn += 1
+    for run in runs:
+        assert run.wait() == 0, run.stderr and run.stderr.read()
+        assert run.stderr is not None
+        run.stderr.close()
+    assert right(again(tiny), tiny)
+    (file,) = where.iterdir()  # nothing lies beside it
+    assert json.loads(file.read_text())["version"] == 1
 
 
 def test_the_files_of_another_folder_are_not_mistaken(where: Path, tiny: Path, tmp_path: Path) -> None:
@@ -194,7 +297,16 @@ def test_blake3_is_computed_where_only_sha256_was_kept(where: Path, tiny: Path) 
 
 @pytest.mark.parametrize(
     ("kind", "kept"),
-    [("ext4", True), ("xfs", True), ("overlay", True), ("nfs4", False), ("fuse.s3fs", False), ("", False)],
+    [
+        ("ext4", True),
+        ("xfs", True),
+        ("overlay", True),
+        ("nfs4", False),
+        ("fuse.s3fs", False),
+        ("tmpfs", False),
+        ("zfs", False),
+        ("", False),
+    ],
 )
 def test_network_and_unknown_file_systems_are_left_alone_unless_asked(
     where: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch, kind: str, kept: bool
