@@ -115,9 +115,18 @@ def deep(levels: int) -> Any:
 
 
 ODD_DATA = {
-    "infinity": math.inf, "no number": [math.nan], "a set": {1, 2}, "bytes": b"x", "deep": deep(900), "deep tables": {"a": deep(500)},
-    "many digits": 10**9000, "none inside": [None], "a date": dt.date(2026, 1, 1), "many digits as a size": "9" * 400 + " GiB", "many digits as a version": "9" * 5000,
-}  # fmt: skip
+    "infinity": math.inf,
+    "no number": [math.nan],
+    "a set": {1, 2},
+    "bytes": b"x",
+    "deep": deep(900),
+    "deep tables": {"a": deep(500)},
+    "many digits": 10**9000,
+    "none inside": [None],
+    "a date": dt.date(2026, 1, 1),
+    "many digits as a size": "9" * 400 + " GiB",
+    "many digits as a version": "9" * 5000,
+}
 
 
 @pytest.mark.parametrize("name", ODD_DATA)
