@@ -28,6 +28,11 @@ _SHAPE = re.compile(
 _PAIR = re.compile(
     r"(?P<head>(?P<quote>[\"']?)(?P<name>[A-Za-z_][\w.-]{0,60})(?P=quote)\s*[:=]\s*[\"']?)(?P<value>[^\"',;&\s}\])]+)"
 )
+_ENDS = re.compile(
+    r"(?i)(?:.*[_.-])?(?:\w*api_?key|(?:access|private|secret|admin)_?key|keys?|\w*token|\w*secret|\w*passw(?:or)?d|passphrase"
+    r"|credentials?|auth|authorization|cookie|dsn)\Z"
+)
+"""How a name ends under which a secret stands in a text: `token_embd=CPU` is none."""
 _PLAIN = frozenset({"true", "false", "none", "null", "auto"})
 _SHORTEST, _SHORT = 4, 8  # a shorter word is no secret to look for; up to the second one only a word of its own is one
 
@@ -126,6 +131,7 @@ def _without_secrets(found: re.Match[str]) -> str:
 
 
 def _pair(found: re.Match[str]) -> str:
-    if not secret_name(found["name"]) or found["value"].lower() in _PLAIN or found["value"].startswith(("$", "{")):
+    named = _ENDS.match(found["name"]) and secret_name(found["name"])
+    if not named or found["value"].lower() in _PLAIN or found["value"].startswith(("$", "{")):
         return found.group()
     return found["head"] + HIDDEN

@@ -33,7 +33,8 @@ def test_a_secret_is_taken_out_of_a_value(value: object, clean: object) -> None:
     "value",
     [
         "org/model", "/models/qwen@v2", "http://127.0.0.1:8000/v1", "fa3", "num_tokens=5", "max_new_tokens: 16", "use_token=true",
-        "api_key=$KEY", "task-hf_small", "bfloat16", 3, None, 0.5, True, ("q_proj", "k_proj"), "torch_dtype=bfloat16",
+        "api_key=$KEY", "task-hf_small", "bfloat16", 3, None, 0.5, True, ("q_proj", "k_proj"),
+        "torch_dtype=bfloat16", "attn_q_b=CPU,token_embd=CPU", "eos_token=</s>", "key_frames=8",
     ],
 )  # fmt: skip
 def test_what_is_no_secret_stays(value: object) -> None:
