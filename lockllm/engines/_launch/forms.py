@@ -70,7 +70,7 @@ MODULES: dict[str, tuple[Shape, ...]] = {
     "dynamo.vllm": (Shape("vllm", wrapper="dynamo", subcommand="serve"),),
     "dynamo.sglang": (Shape("sglang", wrapper="dynamo", subcommand="serve"),),
     "dynamo.trtllm": (Shape("", wrapper="dynamo"),),
-    "sglang_router.launch_server": (Shape("", wrapper="sglang-router"),),
+    "sglang_router.launch_server": (Shape("sglang", wrapper="sglang-router", subcommand="serve"),),
     "llama_cpp.server": (Shape("llama-cpp-python", subcommand="serve"),),
     "llama_cpp.server.__main__": (Shape("llama-cpp-python", subcommand="serve"),),
     "lmdeploy": (Shape("lmdeploy", ("serve", "api_server")),),

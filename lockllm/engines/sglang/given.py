@@ -36,7 +36,7 @@ def given(
 ) -> Given:
     """What the command says. Without a version it is read as the newest release that takes all of it."""
     told = Collect(NAME, live)
-    words = _positional(form)
+    words = _without_router(form, _positional(form))
     words, spans = _with_file(words, files, options.release(version or options.NEWEST, installed), version, told)
     parsed, used = read(words, version, installed)
     _refuse(told, parsed, used, version, installed)
@@ -90,6 +90,25 @@ def _positional(form: Form) -> tuple[str, ...]:
                 kept.append(word)
         return tuple(kept)
     return words
+
+
+def _within(form: Form, *launchers: str) -> bool:
+    """Whether another program takes the command line first, and has options of its own."""
+    return any(word.partition(".")[0] in launchers for word in form.program)
+
+
+def _without_router(form: Form, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The servers' own arguments: `sglang_router.launch_server` keeps every `--router-…` for itself."""
+    if not _within(form, "sglang_router"):
+        return words
+    kept: list[str] = []
+    own = False
+    for word in words:
+        if word.startswith("-"):
+            own = word.startswith("--router-")
+        if not own:
+            kept.append(word)
+    return tuple(kept)
 
 
 def _with_file(

@@ -214,6 +214,18 @@ def test_a_variable_of_the_old_prefix_sets_the_new_one_since_0_5_3() -> None:
     assert "SGL_SIMULATE_ACC_LEN falsifies" in str(failing(given(env={"SGL_SIMULATE_ACC_LEN": "3"})))
 
 
+def test_the_router_s_launcher_keeps_its_own_options() -> None:
+    line = "python -m sglang_router.launch_server --model-path a/b --router-policy cache_aware --router-verbose --tp 2"
+    found = replay.planned({"argv": line.split()}, "argv")
+    assert replay.facts(found.readings) == {
+        "checkpoint.repo": "a/b",
+        "engine.name": "sglang",
+        "engine.wrapper": "sglang-router",
+        "serve.tensor_parallel_size": 2,
+    }
+    assert found.checks == ()
+
+
 def test_a_launcher_of_nvidia_is_named_and_its_engine_read() -> None:
     row = next(row for row in ROWS if row["id"] == "dynamo-002")
     told = replay.facts(replay.planned(row, "argv").readings)
