@@ -16,7 +16,7 @@ import msgspec
 
 from lockllm.engines._log import clean, fields, value
 from lockllm.engines.vllm.dump import dumped
-from lockllm.engines.vllm.log_patterns import ATTENTION, ATTENTION_NAMES, BANNER, FIRST, LAST, SAID
+from lockllm.engines.vllm.log_patterns import AFTER, ATTENTION, ATTENTION_NAMES, BANNER, FIRST, LAST, OFF, SAID
 from lockllm.facts.observation import By, Reading
 from lockllm.facts.registry import seen
 
@@ -159,6 +159,13 @@ def _patterns(text: str, tell: Any) -> None:
     for key, pattern, said in SAID:
         if pattern.match(text):
             tell(key, said, text, first=key in DUMP_WINS)
+    for key, pattern in AFTER:
+        found = pattern.match(text)
+        if found:
+            tell(key, _number(found.group("v")), text)
+    for key, pattern in OFF:
+        if pattern.match(text):
+            tell(key, False, text)
 
 
 def _number(text: str) -> Any:

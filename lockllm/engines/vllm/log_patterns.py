@@ -9,10 +9,13 @@ BANNER = re.compile(r"(?:^vLLM API server version |█.*\bversion )(?P<v>\d\S*)"
 
 _OLD = (
     "Flash Attention|Flash[Ii]nfer(?: MLA)?|XFormers|Triton(?: Attention| MLA)?|FlexAttention|Torch SDPA|FlashMLA|"
-    "Cutlass MLA|FlashAttention MLA|Sparse MLA|ROCmFlashAttention|Pallas(?: V1)?|Tree Attention|CPU MLA"
+    "Cutlass MLA|FlashAttention MLA|Sparse MLA|ROCmFlashAttention|Pallas(?: V1)?|Tree Attention|CPU MLA|FlexAttenion|"
+    "AITER(?: TRITON)? MLA|Aiter (?:Flash|Unified) Attention|Rocm Attention|DualChunkFlashAttention|"
+    "DifferentialFlashAttention|BlocksparseFlashAttention|IPEX attention"
 )
 ATTENTION = (
-    re.compile(r"Using (?P<b>[A-Z0-9_]+) attention backend out of potential backends: "),  # 0.12.0-
+    re.compile(r"Using (?P<b>[A-Z0-9_]+) (?:attention )?backend out of potential backends: "),  # 0.12.0-, ROCm 0.19.0-
+    re.compile(r"Using (?P<b>[A-Z0-9_]+) backend \(selected via --attention-backend\)\.$"),  # ROCm, 0.19.0-
     re.compile(r"Using (?:AttentionBackendEnum\.)?(?P<b>[A-Z0-9_]{5,}) backend\.$"),  # 0.11.1-
     re.compile(
         rf"Using (?!Triton backend$)(?P<b>{_OLD}) backend(?: with \w+ KV cache layout)?(?: on V1 engine)?"
@@ -36,11 +39,21 @@ ATTENTION_NAMES = {
     "flashattention mla": "FLASH_ATTN_MLA",
     "rocmflashattention": "ROCM_FLASH",
     "tree attention": "TREE_ATTN",
+    "aiter mla": "ROCM_AITER_MLA",
+    "aiter triton mla": "ROCM_AITER_TRITON_MLA",
+    "aiter flash attention": "ROCM_AITER_FA",
+    "aiter unified attention": "ROCM_AITER_UNIFIED_ATTN",
+    "rocm attention": "ROCM_ATTN",
+    "flexattenion": "FLEX_ATTENTION",
+    "dualchunkflashattention": "DUAL_CHUNK_FLASH_ATTN",
+    "differentialflashattention": "DIFFERENTIAL_FLASH_ATTN",
+    "blocksparseflashattention": "BLOCK_SPARSE_FLASH_ATTN",
+    "ipex attention": "IPEX",
     "pallas": "PALLAS",
     "pallas v1": "PALLAS",
 }
 
-_MOE = r"(?:FP8|Fp8|NvFp4|Mxfp4|MxFp8|WNA16|Int8|W4A8 Int8|Unquantized)"
+_MOE = r"(?:FP8|Fp8|NvFp4|Mxfp4|MxFp8|WNA16|Int8|W4A8(?: Int8)?|Unquantized)"
 _LINEAR = (
     r"(?:(?:GPTQMarlin|AWQMarlin|AutoGPTQ|AutoAWQMarlin|GPTQBitBLAS)LinearMethod|CompressedTensors\w+|QuarkW8A8Int8|"
     r"(?:NVFP4|MXFP4|MXFP6|MXFP8) GEMM|mixed-precision linear)"
@@ -72,10 +85,18 @@ LAST = _keyed(
         rf"Using '?(?P<v>[\w ]+?)'? {_MOE} MoE backend",
     ),
     ("kernels.moe_backend", r"Using (?P<v>Marlin|Triton|FlashInfer MXFP4 \w+(?: \w+)?) backend(?: for SM\d+.*)?$"),
+    ("kernels.moe_backend", r"Using (?P<v>FlashInfer FP8 MoE \w+) backend for SM"),  # 0.11.1-0.13.0
+    ("kernels.moe_backend", r"Using (?P<v>FlashInfer[\w -]*) kernels(?: for (?:CompressedTensors|ModelOpt)\w+)?\.$"),
+    (
+        "kernels.moe_backend",
+        r"Using (?P<v>Cutlass|Marlin) for (?:CompressedTensorsW4A4Nvfp4MoEMethod|ModelOptNvFp4FusedMoE)",
+    ),
     ("kernels.moe_backend", r"Using (?P<v>CompressedTensors\w+MoEMethod)\b"),
     ("kernels.moe_config", r"Using configuration from (?P<v>\S+) for MoE layer\.$"),
     ("kernels.quant_kernel", rf"Using (?P<v>\w+) for {_LINEAR}$"),
+    ("kernels.quant_kernel", r"Using (?P<v>flashinfer-\w+) for FP4$"),  # 0.11.0
     ("kernels.quant_kernel", r"Selected (?P<v>\w+) for \w+$"),
+    ("serve.max_num_batched_tokens", r"Setting max_num_batched_tokens to (?P<v>\d+) for \w+ usage context\.$"),
     ("serve.quantization", r".*is convertible to (?P<v>\w+) during runtime\. Using"),
     ("serve.kv_cache_dtype", r"Using (?P<v>fp8\w*) data type to store kv cache\."),
     ("cuda.nccl", r"vLLM is using nccl==(?P<v>[\d.]+)$"),
@@ -112,3 +133,15 @@ SAID: tuple[tuple[str, re.Pattern[str], Any], ...] = tuple(
     )
 )
 """Facts that a line states by being there."""
+AFTER = _keyed(
+    ("serve.max_model_len", r"Auto-fit max_model_len: reduced from \d+ to (?P<v>\d+) to fit"),
+    ("serve.max_model_len", r"Auto-fit max_model_len: full model context length (?P<v>\d+) fits"),
+    ("serve.max_model_len", r"Auto-fit max_model_len: attention-free model, using derived max_model_len=(?P<v>\d+)"),
+)
+"""What the engine settles once the model is loaded: it outranks the dump (0.14.0 and later)."""
+OFF = _keyed(
+    ("serve.enable_prefix_caching", r"Disabling prefix caching: model has non-causal attention layers\."),
+    ("serve.enable_chunked_prefill", r"Disabling chunked prefill: model has non-causal attention layers\."),
+    ("serve.enable_chunked_prefill", r"Disabling chunked prefill for model without KVCache"),
+)
+"""What it switches off by then, whatever the dump says."""
