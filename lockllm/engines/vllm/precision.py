@@ -116,7 +116,10 @@ def _gptq(now: Case) -> Any:
     )
     if generation is None or bits is None or symmetric is None:
         return _NO_GPU if generation is None else Unknown("bits or symmetry of the checkpoint were not seen", _SEE)
-    return "gptq_marlin" if generation >= 8.0 and bits in (4, 8) and symmetric and _group(now) else "gptq"
+    if now.platform == "cpu" and now.since("0.14.0") and bits == 8 and symmetric:
+        return Unknown("which kernels a CPU has for 8 bits was not read", _SEE)
+    kernels = bits == 4 if now.platform == "cpu" and now.since("0.14.0") else _marlin(now, generation)
+    return "gptq_marlin" if kernels and bits in (4, 8) and symmetric and _group(now) else "gptq"
 
 
 def _awq(now: Case) -> Any:
@@ -129,7 +132,14 @@ def _awq(now: Case) -> Any:
     )
     if generation is None or bits is None or symmetric is None:
         return _NO_GPU if generation is None else Unknown("bits or zero points of the checkpoint were not seen", _SEE)
-    return "awq_marlin" if generation >= 8.0 and bits == 4 and not symmetric and _group(now) else "awq"
+    if (now.platform == "cpu" and now.since("0.12.0")) or (now.platform == "rocm" and now.since("0.19.0")):
+        return Unknown(f"what AWQ becomes on {now.platform} was not read", _SEE)
+    return "awq_marlin" if _marlin(now, generation) and bits == 4 and not symmetric and _group(now) else "awq"
+
+
+def _marlin(now: Case, generation: float) -> bool:
+    """Whether the device runs marlin kernels: from 8.0 on, Turing (7.5) since 0.14.0."""
+    return generation >= (7.5 if now.since("0.14.0") else 8.0)
 
 
 def _nvidia(now: Case) -> float | None:
