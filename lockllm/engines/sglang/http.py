@@ -15,6 +15,7 @@ from lockllm.engines.sglang import given as _given
 from lockllm.engines.sglang.options import BUILTIN_TEMPLATES, SAMPLING_SOURCES
 from lockllm.engines.sglang.rules import effective
 from lockllm.facts.fact import Path
+from lockllm.facts.keys import parse
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import find, read, seen
 
@@ -54,6 +55,14 @@ PLAIN = {
     "revision": "checkpoint.revision",
 }
 """Field -> fact; null and `auto` are no values."""
+
+_RESOLVED_LATER = {
+    "dtype": "serve.dtype",
+    "quantization": "serve.quantization",
+    "kv_cache_dtype": "serve.kv_cache_dtype",
+    "attention_backend": "serve.attention_backend",
+}
+"""Fields that the worker resolves: `auto` and null stay in the answer."""
 
 MAYBE = {
     "reasoning_parser": "serve.reasoning_parser",
@@ -129,6 +138,10 @@ def _info(info: Mapping[str, Any], source: str, context: Context) -> Told:
         value = info.get(name) if not shared or name != "chunked_prefill_size" else None
         if value is not None and value != "auto" and not (name == "quantization" and value == ""):
             yield seen(key, value, f"{source}: {name}", By.ENDPOINT)
+    for name, key in _RESOLVED_LATER.items():
+        if name in info and info[name] in (None, "auto"):
+            reason = f"the server shows {name} as {'auto' if info[name] else 'null'}, not what came of it"
+            yield Unobserved(parse(key), reason, "look from the server's own host, or name its start log with --log")
     for name, key in MAYBE.items():
         if name in info:
             yield seen(key, info[name], f"{source}: {name}", By.ENDPOINT)
@@ -200,7 +213,8 @@ def _sampling(info: Mapping[str, Any], source: str, context: Context) -> Told:
     given = Given(engine="sglang", readings=(Reading(fact, read(fact, value), source, By.ENDPOINT),))
     told = Context(version=version, checkpoint=context.checkpoint, packages=context.packages)
     for each in effective(given, told):
-        if isinstance(each, Reading) and each.fact.group == "sampling":
+        path = each.fact.path if isinstance(each, Reading) else each.path
+        if path[0] == "sampling" and path != ("sampling",):
             yield each
 
 

@@ -284,7 +284,9 @@ def _from_checkpoint(known: Known) -> Told:
     if not checkpoint:
         for key in _SAMPLED:
             yield Unobserved(
-                ("sampling", key), "it follows the checkpoint's generation_config.json, which is not seen", ""
+                ("sampling", key),
+                "it follows the checkpoint's generation_config.json, which is not seen",
+                "look from the server's own host, or name the checkpoint with --checkpoint",
             )
         return
     there = bool(declared) or ("checkpoint", "files", "generation_config.json") in checkpoint

@@ -71,7 +71,7 @@ def test_two_configurations_differ_in_what_was_changed() -> None:
 
 def test_a_template_file_is_known_to_be_there_and_not_what_it_holds() -> None:
     unseen = [each for each in SGLANG.from_http(answers("B-changed"), Context()) if isinstance(each, Unobserved)]
-    assert [each.path for each in unseen] == [("serve", "chat_template")]
+    assert [each.path[1] for each in unseen] == ["quantization", "kv_cache_dtype", "chat_template"]
 
 
 def test_a_share_of_a_chunk_is_not_taken_for_what_was_asked() -> None:
