@@ -12,6 +12,7 @@ from lockllm.engines import Form
 from lockllm.engines._releases import at_least
 from lockllm.engines._yaml import YamlError
 from lockllm.engines._yaml import read as read_yaml
+from lockllm.engines.vllm.options import options
 
 _ON_BY_DEFAULT = {
     "enable-prefix-caching": ("0.8.0", "--no-enable-prefix-caching"),
@@ -70,16 +71,18 @@ def config(form: Form, files: Mapping[str, str], release: str) -> Config:
 
 def _arguments(key: str, value: Any, release: str, module: bool, ignored: list[tuple[str, str]]) -> list[str]:
     flag = "--" + key
+    if isinstance(value, bool) and not at_least(release, "0.6.4"):
+        return [flag, str(value)]
     if value is True:
         return [flag]
     if value is False:
-        if module and at_least(release, "0.28.0"):
+        if module and at_least(release, "0.28.0") and "--no-" + key in options(release).flags:
             return ["--no-" + key]
         first, off = _ON_BY_DEFAULT.get(key.replace("_", "-"), ("", ""))
         if first and at_least(release, first):
             ignored.append((f"`{key}: false` has no effect: vLLM drops it", f"pass {off} on the command line"))
         return []
-    if isinstance(value, list):
+    if isinstance(value, list) and at_least(release, "0.10.0"):
         return [flag, *map(str, value)] if value else []
     if isinstance(value, dict):
         return [flag, json.dumps(value) if at_least(release, "0.16.0") else str(value)]

@@ -180,6 +180,17 @@ def test_a_false_in_yaml_is_dropped_and_said_so() -> None:
     assert facts(module.readings) == {"serve.enable_prefix_caching": False, "serve.enforce_eager": False}
 
 
+def test_a_yaml_file_is_read_as_the_release_reads_it() -> None:
+    text = "lora-modules: [a=x, b=y]\ndisable-log-stats: false\nmax-log-len: null\ncode-revision: null\n"
+    files = {"c.yaml": text}
+    new = given("--config", "c.yaml", files=files, version="0.33.0", module=True)
+    assert (set(new.adapters), new.readings, failing(new.checks)) == ({"a", "b"}, (), {})
+    old = given("m", "--config", "c.yaml", files={"c.yaml": "lora-modules: [a=x, b=y]\n"}, version="0.9.2")
+    assert "neither name=path nor JSON" in failing(old.checks)["check.flags_accepted"]
+    switch = given("m", "--config", "c.yaml", files={"c.yaml": "enforce-eager: true\n"}, version="0.6.3")
+    assert "'True' belongs to no option" in failing(switch.checks)["check.flags_accepted"]
+
+
 def test_a_glued_config_file_is_not_read() -> None:
     found = given("m", "--config=c.yaml", files={"c.yaml": "seed: 1\n"})
     assert found.readings == ()
