@@ -119,11 +119,14 @@ def _older(form: Form, said: Reading) -> list[str]:
         row[3]
         for flag in refused
         for row in ROWS
-        if row[3]
-        and (row[0].startswith(canonical(flag)) if flag.startswith("--") else {flag, flag[:2]} & set(row[4].split()))
+        if row[3] and (_begins(row[0], flag) if flag.startswith("--") else {flag, flag[:2]} & set(row[4].split()))
     }
     last.update(refusals.last_releases_that_take(said.parsed, _lists(said, None, None)))
     return sorted(last, key=order, reverse=True)
+
+
+def _begins(name: str, flag: str) -> bool:
+    return name.startswith((canonical(flag), canonical(flag).removeprefix("no_")))
 
 
 def is_module(form: Form) -> bool:

@@ -99,6 +99,11 @@ def test_without_a_version_a_command_is_read_by_a_release_that_takes_its_values(
     assert failing(found.checks) == {}
 
 
+def test_an_off_spelling_finds_the_release_that_had_it() -> None:
+    found = given("m", "--no-disable-log-requests", "--no-enable-lora-bias", version=None)
+    assert (facts(found.readings), failing(found.checks)) == ({"serve.args.enable_lora_bias": False}, {})
+
+
 def test_vllm_serve_needs_its_model_up_to_082() -> None:
     assert "first argument" in failing(given("--dtype", "half", version="0.8.2").checks)["check.flags_accepted"]
     assert failing(given("--dtype", "half", version="0.8.3").checks) == {}
