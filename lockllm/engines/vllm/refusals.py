@@ -20,7 +20,7 @@ from lockllm.engines._releases import at_least, below, order
 from lockllm.engines._values import Kind, is_json, unresolved, with_numbers
 from lockllm.engines.vllm.key_rows import KEYS
 from lockllm.engines.vllm.options import NULLABLE, READ, names, options
-from lockllm.engines.vllm.value_rows import VALUES
+from lockllm.engines.vllm.value_rows import PARSERS, VALUES
 
 _LITERALS = "0.8.5"
 """The last release that reads `--compilation-config` as a Python literal; all else was ever JSON."""
@@ -35,6 +35,7 @@ class Lists(msgspec.Struct, frozen=True, kw_only=True):
 
     values: Mapping[str, frozenset[str]]
     keys: Mapping[str, frozenset[str]]
+    parsers: Mapping[str, frozenset[str]] = {}  # what is registered for tools and for reasoning
     json: frozenset[str] = frozenset()  # options whose value must be JSON
     text: frozenset[str] = frozenset()  # those of them that may be a text without braces
     literal: frozenset[str] = frozenset()  # those of them that take a Python literal
@@ -50,6 +51,7 @@ def lists(version: str | None, read: str) -> Lists:
     return Lists(
         values=_both(one.values, other.values),
         keys=_both(one.keys, other.keys),
+        parsers=_both(one.parsers, other.parsers),
         json=one.json & other.json,
         text=one.text | other.text,
         literal=one.literal | other.literal,
@@ -68,6 +70,9 @@ def problems(form: Form, module: bool, parsed: Parsed, known: Lists, version: st
         found.append(Problem(flag="", reason=f"{shown} belongs to no option"))
     if not module:
         found += _model(form, parsed, version)
+    for word in _unregistered(parsed, known):
+        known_names = ", ".join(sorted(known.parsers[word.name]))
+        found.append(Problem(flag=word.flag, reason=f"{str(word.value)[:40]!r} is none of {known_names}"))
     for word in parsed.words:
         if word.name in known.json and not _unset(word) and not all(_is_json(word, text, known) for text in word.typed):
             found.append(Problem(flag=word.flag, reason="its value is no JSON"))
@@ -99,17 +104,38 @@ def in_force(parsed: Parsed) -> dict[str, Word]:
 
 def last_releases_that_take(parsed: Parsed, known: Lists) -> Iterator[str]:
     """For every value or key that these lists refuse: the last releases that take it."""
+    for word in _unregistered(parsed, known):
+        yield from _takers(word.name, word.name, str(word.value), "parsers")
     for word in parsed.words:
         if word.name == "compilation_config" and not all(map(is_json, word.typed)):
             yield _LITERALS
         for path, entry, table in _refused(word, known):
-            newer = False
-            for read in reversed(READ):
-                taken = getattr(_of(read), table).get(path)
-                takes = word.name in names(read) and (taken is None or entry in taken)
-                if takes and not newer:
-                    yield read
-                newer = takes
+            yield from _takers(word.name, path, entry, table)
+
+
+def _takers(name: str, path: str, entry: str, table: str) -> Iterator[str]:
+    newer = False
+    for read in reversed(READ):
+        taken = getattr(_of(read), table).get(path)
+        takes = name in names(read) and (taken is None or entry in taken)
+        if takes and not newer:
+            yield read
+        newer = takes
+
+
+def _unregistered(parsed: Parsed, known: Lists) -> Iterator[Word]:
+    """Parsers for tools and reasoning that the release does not bring, where no plugin may bring them."""
+    words = in_force(parsed)
+    automatic = "enable_auto_tool_choice" in words and words["enable_auto_tool_choice"].value is True
+    for name, plugin, counts in (
+        ("tool_call_parser", "tool_parser_plugin", automatic),
+        ("reasoning_parser", "reasoning_parser_plugin", True),
+    ):
+        word, registered = words.get(name), known.parsers.get(name)
+        if word is None or registered is None or plugin in words or not counts or unresolved(word.value):
+            continue
+        if word.value and word.value not in registered and word.name not in known.values:
+            yield word
 
 
 @lru_cache(maxsize=64)
@@ -118,6 +144,7 @@ def _of(read: str) -> Lists:
     return Lists(
         values=_at(VALUES, read),
         keys=_at(KEYS, read),
+        parsers=_at(PARSERS, read),
         json=frozenset(option.name for option in table if option.kind in (Kind.JSON, Kind.JSON_OR_TEXT)),
         text=frozenset(option.name for option in table if option.kind is Kind.JSON_OR_TEXT),
         literal=frozenset({"compilation_config"} if at_least(_LITERALS, read) else ()),
