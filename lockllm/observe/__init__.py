@@ -12,7 +12,7 @@ from lockllm.engines import Context, Engine
 from lockllm.errors import LockllmError
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Stage
-from lockllm.facts.observation import Observation, Reading, Unobserved
+from lockllm.facts.observation import Check, Observation, Reading, Unobserved
 from lockllm.observe import (
     asking,
     bounded,
@@ -172,15 +172,27 @@ def _observation(pile: Pile, found: Serving) -> Observation:
     )
 
 
-def _checks(pile: Pile) -> tuple[Any, ...]:
-    """One finding of each name: the first that fails, else the first."""
-    found: dict[str, Any] = {}
-    rank = {"fail": 0, "unknown": 1, "pass": 2}
+def _checks(pile: Pile) -> tuple[Check, ...]:
+    """One finding of each name: of those with the worst status, every word once; of those that pass, the first."""
+    found: dict[str, list[Check]] = {}
     for check in pile.checks:
-        held = found.get(check.name)
-        if held is None or rank[check.status.value] < rank[held.status.value]:
-            found[check.name] = check
-    return tuple(found.values())
+        found.setdefault(check.name, []).append(check)
+    return tuple(map(_joined, found.values()))
+
+
+def _joined(same: list[Check]) -> Check:
+    rank = {"fail": 0, "unknown": 1, "pass": 2}
+    worst = min(rank[each.status.value] for each in same)
+    told = [each for each in same if rank[each.status.value] == worst]
+    if len(told) == 1 or worst == rank["pass"]:
+        return told[0]
+    return Check(
+        told[0].name,
+        told[0].status,
+        "; ".join(dict.fromkeys(each.detail for each in told if each.detail)),
+        ", ".join(dict.fromkeys(each.source for each in told if each.source)),
+        "; ".join(dict.fromkeys(each.mend for each in told if each.mend)),
+    )
 
 
 def _secrets(request: Request, found: Serving) -> tuple[str, ...]:

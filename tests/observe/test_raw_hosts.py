@@ -161,3 +161,11 @@ def test_a_raw_host_gives_the_value_in_force(place: Place, name: str) -> None:
     assert {key: value(seen, key) for key in expected} == expected
     failed = {each.name for each in seen.checks if each.status.value == "fail"}
     assert ({FAILED[name]} if name in FAILED else set()) == failed & set(FAILED.values())
+
+
+def test_two_words_on_one_finding_are_both_told(place: Place) -> None:
+    flags = "--config {home}/serve.yaml --attention-backend fa3 --kv-cache-dtype fp8_e5m2"
+    seen = place.look(sglang("0.5.10", flags, prompts=True, **SGLANG_FILE), "sglang")
+    (told,) = [each for each in seen.checks if each.name == "check.settings_take_effect"]
+    assert "false is dropped" in told.detail
+    assert "fa3 does not take an fp8_e5m2 cache" in told.detail
