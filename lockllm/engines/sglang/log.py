@@ -20,7 +20,7 @@ _READY = "The server is fired up and ready to roll!"
 FIRST: tuple[tuple[str, str], ...] = (
     ("checkpoint.architecture", r"Load weight end\. .*?type=(?P<v>\w+)"),
     ("serve.dtype", r"Load weight end\. .*?dtype=(?P<v>torch\.\w+)"),
-    ("serve.quantization", r"Load weight end\. .*?quant=(?P<v>\w+)"),
+    ("serve.quantization", r"Load weight end\. .*?quant=(?P<v>[^,\s]+)"),
     ("serve.kv_cache_dtype", r"Using KV cache dtype: (?P<v>[\w.]+)$"),
     ("serve.kv_cache_dtype", r"KV Cache is allocated\. dtype: (?P<v>[\w.]+), "),
     ("serve.attention_backend", r"Attention backend not (?:explicitly )?(?:specified|set)\. Use (?P<v>\w+) backend by default"),
@@ -50,8 +50,7 @@ SAID: tuple[tuple[str, str, Any], ...] = (
     ),
     ("serve.enable_prefix_caching", r"Tree cache initialized: source=\w+ impl=ChunkCache\b", False),
     ("serve.enforce_eager", r"(?i:cuda graph) is disabled because", True),
-    ("serve.enforce_eager", r"Capture cuda graph end\.", False),
-    ("serve.enforce_eager", r"Capture decode CUDA graph begin\. backend=", False),
+    ("serve.enforce_eager", r"Capture (?:[\w ]+ )?(?i:cuda) graph (?:begin|end)\.", False),
     ("chat_template.source", r"Using default HuggingFace chat template with detected content format", "checkpoint"),
     ("chat_template.source", r"Detected user specified Jinja chat template", "flag"),
     ("chat_template.source", r"Use chat template for the OpenAI-compatible API server:", "flag"),

@@ -41,6 +41,28 @@ def test_a_start_log_reads_as_it_is(log: Path) -> None:
     assert replay.misread(log, "sglang") == []
 
 
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        (
+            "Load weight end. elapsed=3.10 s, type=LlamaForCausalLM, quant=compressed-tensors, avail mem=60.00 GB",
+            "serve.quantization",
+            "compressed-tensors",
+        ),
+        ("Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=60.00 GB", "serve.dtype", "bfloat16"),
+        ("Capture target verify CUDA graph begin. backend=full, avail mem=9 GB", "serve.enforce_eager", False),
+        ("Capture cuda graph begin. This can take up to several minutes. avail mem=9 GB", "serve.enforce_eager", False),
+        ("Cuda graph is disabled because of using torch native attention backend", "serve.enforce_eager", True),
+        ("MLA optimization is turned on. Use flashmla backend.", "serve.attention_backend", "flashmla"),
+        ("Using triton as attention backend for Gemma3ForCausalLM.", "serve.attention_backend", "triton"),
+    ],
+)
+def test_a_line_of_a_start_log_tells_its_fact(line: str, key: str, value: Any) -> None:
+    for stamp in ("[2026-01-30 10:00:01] ", "[2026-01-30 10:00:01.123 DP0 TP0 EP0] ", "[2026-01-30 10:00:01 TP0] "):
+        assert replay.facts(SGLANG.from_log([stamp + line]))[key] == value
+    assert key not in replay.facts(SGLANG.from_log([f"[2026-01-30 10:00:01 TP1] {line}"]))
+
+
 def test_half_a_log_is_no_traceback() -> None:
     for log in replay.logs(HERE):
         text = log.read_text()
