@@ -76,7 +76,8 @@ def problems(form: Form, module: bool, parsed: Parsed, known: Lists, version: st
     for word in parsed.words:
         if word.name in known.json and not _unset(word) and not all(_is_json(word, text, known) for text in word.typed):
             found.append(Problem(flag=word.flag, reason="its value is no JSON"))
-        if word.name in known.keys and not isinstance(word.value, dict) and not _unset(word):
+        open_ = _unset(word) or unresolved(word.value)
+        if word.name in known.keys and not isinstance(word.value, dict) and not open_:
             found.append(Problem(flag=word.flag, reason="its JSON is no object"))
         if word.name == "lora_modules":
             found += _adapters(word)
@@ -240,7 +241,7 @@ def _is_json(word: Word, text: str, known: Lists) -> bool:
 def _adapters(word: Word) -> Iterator[Problem]:
     """`name=path`, or the JSON of an object that has a name and a path."""
     for text in _texts(word.value):
-        if not text or ("=" in text and "," not in text):
+        if not text or ("=" in text and "," not in text) or unresolved(text):
             continue
         try:
             told = json.loads(text)

@@ -59,6 +59,8 @@ TAKEN: list[tuple[str, list[str]]] = [
     ("0.20.0", ["--kv-transfer-config", '{"kv_buffer_size": 4k}']),
     ("0.32.0", ["--hf-overrides", "{{ overrides }}"]),
     ("0.32.0", ["--hf-overrides", "my.module.function"]),
+    ("0.32.0", ["--compilation-config", "$CC", "--speculative-config", '{"num_speculative_tokens": $N}']),
+    ("0.32.0", ["--lora-modules", "$LORA", "--reasoning-parser", "$PARSER"]),
     ("0.10.2", ["--tool-call-parser", "llama3"]),
     ("0.10.2", ["--enable-auto-tool-choice", "--tool-call-parser", "my", "--tool-parser-plugin", "my.py"]),
     ("0.32.0", ["--enable-auto-tool-choice", "--tool-call-parser", "qwen3_coder", "--reasoning-parser", "qwen3"]),
