@@ -90,6 +90,9 @@ def _sampling(found: Collect, word: Word, source: str, words: Mapping[str, Word]
         found.kept(word.name, word.value, source)
         return
     for key, value in word.value.items():
+        if secret_name(key):
+            found.secret(value)
+            continue
         since = SAMPLING_KEYS.get(key)
         kept = version is None or (since is not None and at_least(version, since))
         if not kept:
