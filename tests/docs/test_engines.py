@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from lockllm.facts.fact import Fact
 from lockllm.facts.observation import Reading
 from lockllm.facts.types import BOOL, COUNT, DTYPE, INT, KV_DTYPE, NUMBER
 from tests.conftest import ROOT
+from tests.engines import replay
 
 HEAD = """\
 # What each engine sets, defaults and shows
@@ -168,3 +170,49 @@ def test_a_default_that_a_cell_names_is_resolved_or_said_to_be_unknown(
     told = list(engine.effective(Given(engine=name), context))
     paths = [each.fact.path if hasattr(each, "fact") else each.path for each in told]
     assert any(row.path[: len(path)] == path for path in paths)
+
+
+LOGS = {"llama.cpp": "llamacpp", "tensorrt-llm": "tensorrt_llm", "llama-cpp-python": "llamacpp"}
+"""Engine -> the folder of its start logs, where it is not the engine's own name."""
+LOGGED = [cell for cell in CELLS if re.search(r"\b(start )?log\b(?! with)", cell[3].get("seen_at", ""))]
+LINES = {
+    "vllm": ["WARNING 01-01 00:00:00 [x.py:1] VLLM_BATCH_INVARIANT is enabled and no attention backend was specified."]
+}
+"""A line that no log at hand has."""
+ENGINES = ROOT / "tests" / "engines"
+
+
+@lru_cache
+def logged(name: str) -> frozenset[tuple[str, ...]]:
+    """The facts that the start logs of an engine show."""
+    engine = engines.load(name)
+    texts = [path.read_text(errors="replace").splitlines() for path in replay.logs(ENGINES / LOGS.get(name, name))]
+    texts.append(LINES.get(name, []))
+    return frozenset(each.fact.path for lines in texts for each in engine.from_log(lines) if isinstance(each, Reading))
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "row", "words"), LOGGED, ids=[f"{name}-{row.key}" for name, _, row, _ in LOGGED]
+)
+def test_a_fact_that_a_start_log_shows_is_read_from_one(
+    name: str, engine: Engine, row: Fact[Any], words: dict[str, str]
+) -> None:
+    assert any(path[: len(row.path)] == row.path for path in logged(name))
+
+
+OPEN = [
+    cell
+    for cell in CELLS
+    if cell[3].get("unknown") and not cell[3].get("default") and cell[3]["unknown"] != "on no endpoint"
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "row", "words"), OPEN, ids=[f"{name}-{row.key}" for name, _, row, _ in OPEN]
+)
+def test_what_a_cell_calls_unknown_no_rule_tells(
+    name: str, engine: Engine, row: Fact[Any], words: dict[str, str]
+) -> None:
+    context = Context(version=engine.newest, checkpoint=CHECKPOINT, host=HOST, packages={"transformers": "5.20.0"})
+    told = [each for each in engine.effective(Given(engine=name), context) if isinstance(each, Reading)]
+    assert row.path not in {each.fact.path for each in told}
