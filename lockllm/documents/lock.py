@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lockllm.documents import toml
-from lockllm.documents.terms import Waiver, leaves, read_policy, read_waivers
+from lockllm.documents.terms import MOST_PROBLEMS, Waiver, leaves, read_policy, read_waivers
 from lockllm.errors import LockError
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Fact, Path, Policy
@@ -24,6 +25,8 @@ HEADER = "# Locked by lockllm from {spec}. Edit that file, then run `lockllm loc
 LONG = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
 """Tables that stand at the end, one fact a line."""
 _RESERVED = ("lock_version", "unpinned", "absent", "requires", "policy", "waive")
+_MOST_FACTS = 20_000  # besides files
+_MOST_PAIRS = 1_000_000  # of a policy and a fact of the group that it names: each takes more than a microsecond
 _SETTINGS = ("include", "exclude")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f]|\A[A-Za-z]:[\\/]|\A[\\/]|(?:\A|[\\/])\.\.(?:[\\/]|\Z)")
@@ -74,7 +77,8 @@ def read(text: str, name: str = "llm.lock") -> Lock:
     problems: list[LockError] = []
 
     def problem(path: Path, what: str, mend: str) -> None:
-        problems.append(LockError(what, where=toml.place(name, text, path), mend=mend))
+        if len(problems) < MOST_PROBLEMS:
+            problems.append(LockError(what, where=toml.place(name, text, path), mend=mend))
 
     values: dict[Path, Any] = {}
     warnings: list[str] = []
@@ -109,6 +113,13 @@ def read(text: str, name: str = "llm.lock") -> Lock:
         spec=_spec_name(text),
         warnings=tuple(warnings),
     )
+    if (count := sum(path[:2] != LONG[0] for path in (*values, *lock.absent))) > _MOST_FACTS:
+        problem(
+            (), f"the file holds {count:,} facts besides files, at most {_MOST_FACTS:,} are read", "run `lockllm lock`"
+        )
+    if (pairs := _pairs(lock)) > _MOST_PAIRS:
+        what = f"policies are held against facts {pairs:,} times: that is too often"
+        problem(("policy",), what, "name the group in each")
     for path in sorted(lock.absent & values.keys()):
         problem(path, f"{keys.dotted(path)} is locked, and stands in [absent] too", "run `lockllm lock`")
     if problems:
@@ -173,6 +184,13 @@ def _version(data: dict[str, Any], name: str, text: str) -> None:
 
 def _leaves(path: Path, table: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
     return leaves(path, table, lambda here: not _holds_table(here))
+
+
+def _pairs(lock: Lock) -> int:
+    """How often a policy is held against a fact."""
+    groups = Counter(path[0] for path in (*lock.values, *lock.absent))
+    globs = [keys.Glob(text) for text in lock.policy]
+    return sum(count for group, count in groups.items() for glob in globs if glob.enters(group))
 
 
 def _holds_table(path: Path) -> bool:

@@ -12,10 +12,20 @@ _LINE = re.compile(
 )
 
 
+MOST = 200_000
+"""Files of one lock: as many as are listed of a folder."""
+
+
+class TooMuch(ValueError):
+    """A document that is bounded nowhere: what it has too much of."""
+
+
 def loads(text: str, parser: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
     """What `parser` makes of the text, to the byte and the error, without showing it the lines that `lock` wrote itself."""
-    head, header, tail = text.partition(_HEADER)
-    if not header or '"""' in text or "'''" in text:
+    if '"""' in text or "'''" in text:
+        return parser(text)
+    head, header, tail = text.replace("\r\n", "\n").partition(_HEADER)
+    if not header:
         return parser(text)
     files: dict[str, Any] = {}
     at = count = 0
@@ -23,6 +33,8 @@ def loads(text: str, parser: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
         name, size, sha256 = found.groups()
         files[name] = {"size": int(size), "sha256": sha256}
         at, count = found.end(), count + 1
+        if count > MOST:
+            raise TooMuch(f"the file names more than {MOST:,} files")
     try:
         data = parser(head + header + tail[at:])
     except ValueError:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from lockllm.documents import toml
-from lockllm.documents.terms import Waiver, read_policy, read_waivers
+from lockllm.documents.terms import MOST_PROBLEMS, Waiver, read_policy, read_waivers
 from lockllm.errors import SpecError
 from lockllm.facts import gpu_names, keys, registry
 from lockllm.facts.check import CHECKS
@@ -81,7 +81,8 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> S
     problems: list[SpecError] = []
 
     def problem(path: Path, what: str, mend: str) -> None:
-        problems.append(SpecError(what, where=toml.place(name, text, (*table, *path)), mend=mend))
+        if len(problems) < MOST_PROBLEMS:
+            problems.append(SpecError(what, where=toml.place(name, text, (*table, *path)), mend=mend))
 
     variants = data.pop("variant", {})
     spec = _read(data, name, problem)

@@ -11,6 +11,11 @@ import msgspec
 from lockllm.facts import keys
 from lockllm.facts.fact import Path, Policy
 
+MOST = 500
+"""Policies, and waivers, of one document: each is held against every fact."""
+MOST_PROBLEMS = 100
+"""Problems of one document that are told: each is looked for in the text, and nobody reads more."""
+
 
 class Waiver(msgspec.Struct, frozen=True, kw_only=True):
     """A difference that somebody decided to live with: the fact, the value that is accepted, and why."""
@@ -27,7 +32,10 @@ def read_policy(raw: Any, problem: Any) -> dict[str, Policy]:
     if not isinstance(raw, dict):
         problem(("policy",), "policy is no table", 'write [policy] and lines such as "host.driver" = "report"')
         return policies
-    for path, word in leaves((), raw):
+    listed = list(leaves((), raw))
+    if len(listed) > MOST:
+        problem(("policy",), f"policy holds {len(listed):,} lines, at most {MOST:,} are read", "use globs")
+    for path, word in listed[:MOST]:
         glob = path[0] if len(path) == 1 else keys.dotted(path)
         try:
             keys.Glob(glob)
@@ -43,8 +51,10 @@ def read_waivers(raw: Any, problem: Any) -> tuple[Waiver, ...]:
     if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
         problem(("waive",), "waive is no list of tables", "write [[waive]] with fact, found and reason")
         return ()
+    if len(raw) > MOST:
+        problem(("waive",), f"there are {len(raw):,} waivers, at most {MOST:,} are read", "use globs")
     waivers = []
-    for table in raw:
+    for table in raw[:MOST]:
         unknown = sorted(set(table) - {"fact", "found", "reason", "until"})
         fact = table.get("fact")
         if unknown:

@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from lockllm.documents import long_table
@@ -20,6 +21,12 @@ else:
 
 LONGEST = 64 * 2**20
 """Bytes of the largest document that is read."""
+_SHORT = (
+    2**20
+)  # characters besides the long table of files: the library takes up to two seconds for as many, and 100 MB
+_LINE = 2**20  # characters: it takes 100 bytes of memory for each digit of a number
+_CHAINS = 20_000_000  # the sum of squares of the dots in lines that have many: what it takes for keys such as a.a.a.a
+_KEYED = 2_000  # characters of a line in which its key is looked for, to tell where a problem stands
 _TABLE = re.compile(r"\s*\[\[?\s*(.*?)\s*\]\]?\s*(?:#.*)?\Z")
 _KEY = re.compile(r"""\s*((?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_.\s-])+?)\s*=""")
 
@@ -50,7 +57,9 @@ def decode(data: bytes, name: str, error: type[LockllmError]) -> str:
 def load(text: str, name: str, error: type[LockllmError]) -> dict[str, Any]:
     """The data of a TOML text. Raises `error` with the line where it is none (duplicate keys are found here)."""
     try:
-        return long_table.loads(text, tomllib.loads)
+        return long_table.loads(text, _within)
+    except long_table.TooMuch as cause:
+        raise error(str(cause), where=name, mend="check that it is the right file") from cause
     except tomllib.TOMLDecodeError as cause:
         message = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)", "", str(cause))
         found = re.search(r"at line (\d+)", str(cause))
@@ -66,34 +75,50 @@ def load(text: str, name: str, error: type[LockllmError]) -> dict[str, Any]:
         ) from cause
 
 
+def _within(text: str) -> dict[str, Any]:
+    """What the library makes of a text that is bounded in all that costs it time or memory out of proportion."""
+    if len(text) > _SHORT:
+        raise long_table.TooMuch(f"the file holds more than {_SHORT:,} characters besides its table of files")
+    lines = text.split("\n")
+    if max(map(len, lines)) > _LINE:
+        raise long_table.TooMuch(f"a line holds more than {_LINE:,} characters")
+    if sum(dots * dots for line in lines if (dots := line.count(".")) > 50) > _CHAINS:
+        raise long_table.TooMuch("keys are chained too long")
+    data: dict[str, Any] = tomllib.loads(text)
+    return data
+
+
 def _twice(text: str, number: int, message: str) -> str | None:
     """The key or table that a line gives a second time."""
     if "twice" not in message and "overwrite" not in message:
         return None
     line = text.split("\n")[number - 1]
-    found = _TABLE.match(line) if line.lstrip().startswith("[") else _KEY.match(line)
+    found = _TABLE.match(line[:_KEYED]) if line.lstrip().startswith("[") else _KEY.match(line[:_KEYED])
     return found.group(1).strip() if found else None
 
 
 def line_of(text: str, path: Path) -> int | None:
     """The line, from 1, on which a key stands; the deepest part of it that can be found."""
-    best: tuple[int, int] | None = None
+    lines = _keyed(text)
+    return next((lines[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in lines), None)
+
+
+@lru_cache(maxsize=2)  # a document of many problems is searched once
+def _keyed(text: str) -> dict[Path, int]:
+    """The first line of each key and table."""
+    lines: dict[Path, int] = {}
     table: Path = ()
     for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.lstrip()
-        if stripped.startswith("["):
-            found = _TABLE.match(line)
-            table = _path(found.group(1)) if found else ()
-            here = table
+        if line.lstrip().startswith("["):
+            found = _TABLE.match(line[:_KEYED])
+            table = here = _path(found.group(1)) if found else ()
         else:
-            key = _KEY.match(line)
+            key = _KEY.match(line[:_KEYED])
             if key is None:
                 continue
             here = (*table, *_path(key.group(1)))
-        depth = len(here)
-        if here == path[:depth] and depth and (best is None or depth > best[0]):
-            best = (depth, number)
-    return best[1] if best else None
+        lines.setdefault(here, number)
+    return lines
 
 
 def place(name: str, text: str, path: Path) -> str:

@@ -81,6 +81,10 @@ class Glob:
         """Its first segment; empty for `*`."""
         return self._parts[0] if self._parts else ""
 
+    def enters(self, group: str) -> bool:
+        """Whether a fact of that group may be meant."""
+        return self._everything or self._parts[0] == group or fnmatch.fnmatchcase(group, self._parts[0])
+
     @property
     def exact(self) -> bool:
         """Whether it has no wildcard at all."""

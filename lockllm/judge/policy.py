@@ -19,11 +19,18 @@ class Policies:
             ((Glob(text), policy) for text, policy in table.items()), key=lambda each: each[0].weight, reverse=True
         )
         self._globs = tuple(globs)
+        self._of_group: dict[str, tuple[tuple[Glob, Policy], ...]] = {}
+
+    def _near(self, group: str) -> tuple[tuple[Glob, Policy], ...]:
+        """The globs that may hit a fact of that group, most precise first."""
+        if group not in self._of_group:
+            self._of_group[group] = tuple(each for each in self._globs if each[0].enters(group))
+        return self._of_group[group]
 
     def of(self, fact: Fact[Any]) -> Policy:
         """The policy of one fact. `ignore` reaches a guarded group by a line of its own alone."""
         group = registry.GROUP.get(fact.group)
-        for glob, policy in self._globs:
+        for glob, policy in self._near(fact.path[0]):
             if not glob.matches(fact.path):
                 continue
             if policy is Policy.IGNORE and group is not None and group.guarded and not _own_line(glob.text, fact):
@@ -33,7 +40,15 @@ class Policies:
 
     def idle(self, facts: tuple[Fact[Any], ...]) -> list[str]:
         """The globs that hit none of these facts."""
-        return [glob.text for glob, _ in self._globs if not any(glob.matches(fact.path) for fact in facts)]
+        grouped: dict[str, list[Fact[Any]]] = {}
+        for fact in facts:
+            grouped.setdefault(fact.path[0], []).append(fact)
+
+        def hits(glob: Glob) -> bool:
+            near = (held for group, held in grouped.items() if glob.enters(group))
+            return any(glob.matches(fact.path) for held in near for fact in held)
+
+        return [glob.text for glob, _ in self._globs if not hits(glob)]
 
 
 @lru_cache(maxsize=4096)

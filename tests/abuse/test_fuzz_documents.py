@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -184,6 +185,44 @@ def test_a_lock_that_reaches_out_is_refused_with_its_line(name: str) -> None:
         locks.read("lock_version = 1\n\n" + HOSTILE_LOCKS[name] + "\n")
     assert "line" in caught.value.where
     assert caught.value.mend
+
+
+def files(count: int, line: str = '"m%d" = { size = 1, sha256 = "%s" }') -> str:
+    return "[checkpoint.files]\n" + "".join(line % (number, "0" * 64) + "\n" for number in range(count))
+
+
+WORST = {
+    "one key of 200,000 parts": lambda: ".".join(["a"] * 200_000) + " = 1\n",
+    "3,000 keys of 900 parts": lambda: "".join("a." * 900 + f"b{number} = 1\n" for number in range(500)),
+    "many keys of 60 parts": lambda: "".join("a." * 60 + f"b{number} = 1\n" for number in range(8_000)),
+    "300,000 tables": lambda: "".join(f"[a.b{number}]\n" for number in range(300_000)),
+    "many tables": lambda: "".join(f"[a.b{number}]\n" for number in range(80_000)),
+    "a list without end": lambda: "x = [" + "1," * 500_000 + "]\n",
+    "lists in lists": lambda: "x = " + "[" * 100_000 + "\n",
+    "tables in tables": lambda: "x = " + "{a=" * 50_000 + "\n",
+    "a number of a million digits": lambda: "x = 0x" + "f" * 1_000_000 + "\n",
+    "blanks": lambda: "[serve]\n" + " " * 1_000_000 + "x\n",
+    "blanks in brackets": lambda: "[" + " " * 1_000_000 + "\n",
+    "half a million files": lambda: files(300_000),
+    "files that are none": lambda: files(9_000, '"m%d" = { size = -1, sha256 = "%s" }'),
+    "many facts": lambda: "[serve]\n" + "".join(f"a{number} = 1\n" for number in range(90_000)),
+    "many policies": lambda: "[policy]\n" + "".join(f'"*a*{number}*" = "report"\n' for number in range(40_000)),
+    "policies and facts": lambda: "[serve]\n" + "".join(f"aa{number} = 1\n" for number in range(9_000)) + "[policy]\n"
+    + "".join(f'"*.*a*{number}*" = "report"\n' for number in range(99)),
+    "a glob of stars": lambda: '[serve]\ndtype = "a"\n[policy]\n"serve.' + "*a" * 2_000 + 'b" = "report"\n',
+    "many waivers": lambda: '[[waive]]\nfact = "*"\nfound = 1\nreason = "x"\n' * 20_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_a_lock_of_the_worst_kind_costs_five_seconds_at_most(name: str) -> None:
+    text = "lock_version = 1\n\n" + WORST[name]()
+    begun = time.process_time()
+    try:
+        render_report(verify(locks.read(text), Observation()))
+    except LockError as error:
+        told(error)
+    assert time.process_time() - begun < 5
 
 
 def test_a_million_entries_are_refused_by_their_bytes_before_they_are_parsed(tmp_path: Path) -> None:
