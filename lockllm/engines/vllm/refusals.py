@@ -68,6 +68,7 @@ def problems(form: Form, module: bool, parsed: Parsed, known: Lists, version: st
     for stray in parsed.positionals[0 if module and below(version, "0.10.0") else 1 :]:
         shown = "a blank argument" if not stray.strip() else repr(stray[:40])
         found.append(Problem(flag="", reason=f"{shown} belongs to no option"))
+    found += _config(form)
     if not module:
         found += _model(form, parsed, version)
     for word in _unregistered(parsed, known):
@@ -84,6 +85,17 @@ def problems(form: Form, module: bool, parsed: Parsed, known: Lists, version: st
         found += _values(word, known)
         found += _keys(word.flag, word.name, word.value, known)
     return found
+
+
+def _config(form: Form) -> Iterator[Problem]:
+    """`--config FILE`: once, and a YAML file by its name."""
+    at = [number for number, word in enumerate(form.args) if word == "--config"]
+    if len(at) > 1:
+        yield Problem(flag="--config", reason="more than one file is named")
+    elif at and at[0] + 1 == len(form.args):
+        yield Problem(flag="--config", reason="its value is missing")
+    elif at and not unresolved(name := form.args[at[0] + 1]) and name.rpartition(".")[2] not in ("yaml", "yml"):
+        yield Problem(flag="--config", reason="its file is no .yaml or .yml")
 
 
 def _model(form: Form, parsed: Parsed, version: str | None) -> Iterator[Problem]:

@@ -43,6 +43,9 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("0.16.0", ["--additional-config", "{'a': 1}"], "its value is no JSON"),
     ("0.10.2", ["--enable-auto-tool-choice", "--tool-call-parser", "llama3"], "'llama3' is none of"),
     ("0.12.0", ["--reasoning-parser", "gemma4"], "'gemma4' is none of"),
+    ("0.32.0", ["--config"], "its value is missing"),
+    ("0.32.0", ["--config", "a.yaml", "--config", "b.yaml"], "more than one file"),
+    ("0.32.0", ["--config", "a.json"], "no .yaml or .yml"),
     ("0.32.0", ["--seed", "None"], "not a whole number"),
     ("0.9.0", ["--model", "other"], "first argument"),
 ]
