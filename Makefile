@@ -6,7 +6,7 @@ INSTALL := -m pip install -qq --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-vllm test-hub readme lint types contracts schemas check-schemas bench clean
+.PHONY: help install demo test test-vllm test-hub readme lint types contracts schemas check-schemas bench fuzz clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 15
@@ -83,6 +83,12 @@ contracts: .venv/stamp  ## which room may import which
 	$(BIN)/lint-imports
 
 SCHEMAS := spec lock observation report diff inspect
+
+MINUTES ?= 60
+
+fuzz: .venv/stamp  ## every kind of hostile input for MINUTES, each case watched; needs a wheel of atheris to be guided
+	-$(BIN)/python $(INSTALL) -e ".[fuzz]"
+	nice -n 19 $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 schemas: .venv/stamp  ## write schemas/ from the code's own types
 	@mkdir -p schemas
