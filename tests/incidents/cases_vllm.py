@@ -52,6 +52,39 @@ CASES: Mapping[str, Case] = {
         before=vllm("0.5.4", pin=("env.VLLM_ATTENTION_BACKEND",)),
         after=vllm("0.5.4", env={"VLLM_ATTENTION_BACKEND": "FLASHINFER"}, packages={"flashinfer-python": "0.1.3"}),
     ),
+    "vllm-56066": Case(
+        engine="vllm",
+        before=vllm("0.32.0.dev41+g1b2c3d4e5", config={"rope_theta": 600000, "rope_scaling": None}),
+        after=vllm("0.32.0.dev41+ga8b70304d", config={"rope_theta": 600000, "rope_scaling": None}),
+    ),
+    "vllm-42354": Case(
+        engine="vllm",
+        before=vllm("0.14.0", packages={"nvidia-nccl-cu12": "2.28.9"}, torch=True, pin=("libraries.*",)),
+        after=vllm(
+            "0.14.0",
+            packages={"nvidia-nccl-cu12": "2.28.9"},
+            torch=True,
+            libraries={"usr/lib/libnccl.so.2.28.3": "libnccl.so.2"},
+            env={"LD_LIBRARY_PATH": "{home}/usr/lib"},
+        ),
+    ),
+    "gpustack-4678": Case(
+        engine="vllm",
+        before=vllm(
+            "0.14.1",
+            libraries={"lib/libcuda.so.580.65.06": "libcuda.so.1"},
+            env={"LD_LIBRARY_PATH": "{home}/lib"},
+            pin=("libraries.*",),
+        ),
+        after=vllm(
+            "0.15.0",
+            libraries={
+                "lib/libcuda.so.580.65.06": "libcuda.so.1",
+                "usr/local/cuda/compat/libcuda.so.575.57.08": "libcuda.so.1",
+            },
+            env={"LD_LIBRARY_PATH": "{home}/usr/local/cuda/compat:{home}/lib"},
+        ),
+    ),
     "vllm-7419": Case(
         engine="vllm",
         before=vllm("0.5.4", log="INFO 01-01 00:00:00 selector.py:1] Using Flashinfer backend.\n"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -46,6 +47,8 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     edit: tuple[bytes, bytes] = (b"", b"")  # what is replaced in it
     gpu: Mapping[str, str] = {}  # what differs from one H100
     site: Mapping[str, str] = {}  # files in its site-packages
+    libraries: Mapping[str, str] = {}  # shared objects elsewhere on the host, and the name that each is loaded by
+    torch: bool = False  # whether its torch links NCCL, as the wheels of both do
     log: str = ""
     pin: tuple[str, ...] = ()  # what `lock` is told to take besides
     bodies: Mapping[str, Any] = {}  # what a server somewhere answers, by path
@@ -89,6 +92,7 @@ class Place:
             path = hosts.site(self.venv) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+        self._libraries(side)
         for name, text in side.home.items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_text(self.filled(text))
@@ -137,6 +141,23 @@ class Place:
             (self.model / name).unlink(missing_ok=True)
             (self.model / name).symlink_to(target)
 
+    def _libraries(self, side: Side) -> None:
+        """Real shared objects: copies of libraries, and a torch that finds its own beside it."""
+        site = hosts.site(self.venv)
+        if side.torch:
+            nccl = _shared(site / "nvidia/nccl/lib/libnccl.so.2", "libnccl.so.2")
+            runpath = "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../../nvidia/nccl/lib"
+            _shared(
+                site / "torch/lib/libtorch_global_deps.so",
+                "libtorch_global_deps.so",
+                "-Wl,--no-as-needed",
+                str(nccl),
+                runpath,
+            )
+        for name, soname in side.libraries.items():
+            path = _shared(self.folder / name, soname)
+            (path.parent / soname).symlink_to(path.name)
+
     def _environment(self, packages: Mapping[str, str]) -> None:
         """A virtual environment as files: nothing of it is ever run."""
         site = hosts.site(self.venv)
@@ -150,6 +171,27 @@ class Place:
         for name in _PROGRAMS if packages else ():
             (self.venv / "bin" / name).write_text(f"#!{self.venv}/bin/python\n")
             (self.venv / "bin" / name).chmod(0o755)
+
+
+def _shared(path: Path, soname: str, *flags: str) -> Path:
+    """A real shared object of that name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    words = [
+        "cc",
+        "-shared",
+        "-fPIC",
+        f"-Wl,-soname,{soname}",
+        "-o",
+        str(path),
+        "-x",
+        "c",
+        os.devnull,
+        "-x",
+        "none",
+        *flags,
+    ]
+    subprocess.run(words, check=True)
+    return path
 
 
 def locked(engine: str, seen: Observation, side: Side, place: Place) -> Lock:
