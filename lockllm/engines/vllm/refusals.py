@@ -26,6 +26,8 @@ _LITERALS = "0.8.5"
 """The last release that reads `--compilation-config` as a Python literal; all else was ever JSON."""
 _NUMBERS = "0.20.0"
 """The first release whose configuration classes take 80m and 4K inside their JSON."""
+_ADDED = {"quantization": frozenset({"ascend"})}
+"""Values that a platform plugin adds to the parser's own list (vllm-ascend)."""
 _NOTHING = frozenset({"", "None"})
 """How an option that may be None is told so."""
 
@@ -182,6 +184,7 @@ def _at(rows: Mapping[str, tuple[tuple[str, str], ...]], read: str) -> dict[str,
             else:
                 held = set(words)
         if held is not None:
+            held |= _ADDED.get(path, frozenset())
             found[path] = frozenset(held | _NOTHING if "None" in held else held)
     return found
 

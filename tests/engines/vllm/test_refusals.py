@@ -51,6 +51,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
 ]
 TAKEN: list[tuple[str, list[str]]] = [
     ("0.10.2", ["--kv-cache-dtype", "fp8_inc"]),
+    ("0.8.5", ["--quantization", "ascend"]),
     ("0.32.0", ["--kv-cache-dtype", "nvfp4"]),
     ("0.33.0", ["--kv-cache-dtype", "a_plugin's"]),
     ("0.32.0", ["--kv-cache-dtype", "$KV"]),
