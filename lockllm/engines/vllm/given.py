@@ -83,7 +83,9 @@ def read(form: Form, files: Mapping[str, str], version: str | None, installed: I
     known = options.nearest(version)
     newest = known or options.NEWEST
     best = _by(form, files, newest, options.options(newest), sure=known is not None)
-    if known is not None or not _refusals(form, best):
+    if known is not None:
+        return _or_after(form, files, version, best)
+    if not _refusals(form, best):
         return best
     pending, tried = _older(form, best), {newest}
     while pending and _refusals(form, best):
@@ -96,6 +98,15 @@ def read(form: Form, files: Mapping[str, str], version: str | None, installed: I
             best = said
             pending = sorted({*pending, *_older(form, best)}, key=order, reverse=True)
     return best
+
+
+def _or_after(form: Form, files: Mapping[str, str], version: str | None, best: Reading) -> Reading:
+    """A version between two that were read is like either: it is read by the one that takes more."""
+    after = options.following(version)
+    if after is None or not _refusals(form, best):
+        return best
+    other = _by(form, files, after, options.options(after), sure=True)
+    return other if _refusals(form, other) < _refusals(form, best) else best
 
 
 def _by(form: Form, files: Mapping[str, str], release: str, table: Table, *, sure: bool) -> Reading:

@@ -121,6 +121,14 @@ def nearest(version: str | None) -> str | None:
     return lower[-1] if lower else OLDEST
 
 
+def following(version: str | None) -> str | None:
+    """The next release that was read, for a version that lies between two of them; None for all others."""
+    read = nearest(version)
+    if version is None or read is None or order(version)[0] <= order(read)[0]:
+        return None
+    return next((each for each in READ if order(each)[0] > order(version)[0]), None)
+
+
 def is_read(version: str | None) -> bool:
     """Whether the rules of that version were read: it lies between the oldest and the newest read release."""
     return nearest(version) is not None and not below(version, OLDEST) and not beyond(version, NEWEST)

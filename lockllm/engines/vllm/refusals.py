@@ -16,10 +16,10 @@ import msgspec
 
 from lockllm.engines import Form
 from lockllm.engines._argparse import Parsed, Problem, Word
-from lockllm.engines._releases import at_least, below, order
+from lockllm.engines._releases import at_least, below
 from lockllm.engines._values import Kind, is_json, unresolved, with_numbers
 from lockllm.engines.vllm.key_rows import KEYS
-from lockllm.engines.vllm.options import NULLABLE, READ, names, options
+from lockllm.engines.vllm.options import NULLABLE, READ, following, names, nearest, options
 from lockllm.engines.vllm.value_rows import PARSERS, VALUES
 
 _LITERALS = "0.8.5"
@@ -46,10 +46,10 @@ class Lists(msgspec.Struct, frozen=True, kw_only=True):
 
 def lists(version: str | None, read: str) -> Lists:
     """The lists of a version. One between two that were read may be like either: it takes what one of them takes."""
-    later = [each for each in READ if order(each)[0] > order(read)[0]]
-    if version is None or order(version)[0] == order(read)[0] or not later:
+    before, after = nearest(version), following(version)
+    if before is None or after is None:
         return _of(read)
-    one, other = _of(read), _of(later[0])
+    one, other = _of(before), _of(after)
     return Lists(
         values=_both(one.values, other.values),
         keys=_both(one.keys, other.keys),

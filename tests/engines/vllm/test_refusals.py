@@ -43,6 +43,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("0.16.0", ["--additional-config", "{'a': 1}"], "its value is no JSON"),
     ("0.10.2", ["--enable-auto-tool-choice", "--tool-call-parser", "llama3"], "'llama3' is none of"),
     ("0.12.0", ["--reasoning-parser", "gemma4"], "'gemma4' is none of"),
+    ("0.15.0", ["--task", "embed"], "no such option"),
     ("0.32.0", ["--config"], "its value is missing"),
     ("0.32.0", ["--config", "a.yaml", "--config", "b.yaml"], "more than one file"),
     ("0.32.0", ["--config", "a.json"], "no .yaml or .yml"),
@@ -77,6 +78,8 @@ TAKEN: list[tuple[str, list[str]]] = [
     ("0.11.0", ["--guided-decoding-backend", "outlines"]),
     ("0.32.0", ["--lora-modules", "a=b", '{"name": "c", "path": "d"}']),
     ("0.15.0", ["--all2all-backend", "mori"]),
+    ("0.15.1", ["--kernel-config", "{}", "--ssl-ciphers", "x"]),
+    ("0.22.0", ["--moe-backend", "triton", "--linear-backend", "cutlass"]),
 ]
 
 
