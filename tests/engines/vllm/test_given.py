@@ -149,7 +149,8 @@ def test_options_fall_into_five_classes() -> None:
 def test_secrets_in_json_variables_and_urls_stay_out() -> None:
     found = given(
         "m", "--kv-transfer-config", '{"auth_token": "tok-abcdef", "url": "http://u:pw-abcdef@h/x", "role": "both"}',
-        "--my-api-key", "abcdef-k", "--override-generation-config", '{"api_key": "gen-abcdef"}', env={"VLLM_API_KEY": "env-abcdef", "HF_TOKEN": "hf-abcdef"},
+        "--my-api-key", "abcdef-k", "--override-generation-config", '{"api_key": "gen-abcdef"}',
+        env={"VLLM_API_KEY": "env-abcdef", "HF_TOKEN": "hf-abcdef"},
     )  # fmt: skip
     assert "abcdef" not in str((found.readings, found.env, found.checks, found.warnings))
     assert {"tok-abcdef", "abcdef-k", "env-abcdef", "hf-abcdef", "gen-abcdef"} <= set(found.secrets)
