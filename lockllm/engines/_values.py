@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lockllm.facts.env import is_secret
@@ -160,6 +160,14 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 def secret_name(name: str) -> bool:
     """Whether an option or key of that name holds a secret; counts and names of tokens do not."""
     return is_secret(_TOKEN_COUNTS.sub("", name))
+
+
+def stray(word: str, words: Sequence[str]) -> str:
+    """A word of a command line that belongs to no option, unless it may be a second key: what follows an option of that kind."""
+    at = words.index(word) if word in words else 0
+    before = next((each for each in reversed(words[:at]) if each.startswith("-")), "")
+    plain = len(word) < 40 and word.isprintable() and not secret_name(word) and not secret_name(before)
+    return repr(word) if plain else "an argument"
 
 
 def without_userinfo(value: Any, secrets: list[str]) -> Any:

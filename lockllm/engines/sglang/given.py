@@ -10,7 +10,7 @@ from lockllm.engines import Form, Given, Installed, Model
 from lockllm.engines._argparse import Parsed, Word
 from lockllm.engines._collect import Collect, is_path, pairs, source_of
 from lockllm.engines._releases import below, beyond
-from lockllm.engines._values import leaves, secret_name
+from lockllm.engines._values import leaves, secret_name, stray
 from lockllm.engines.sglang import config_file, options
 from lockllm.engines.sglang.options import Release
 from lockllm.engines.sglang.reading import read, without_effect
@@ -51,7 +51,7 @@ def given(
             _word(told, word, source_of(word) if len(spans) == 1 else _where(word, words, spans))
     for extra in parsed.positionals:
         status = CheckStatus.UNKNOWN if "$" in extra or "{" in extra else CheckStatus.FAIL
-        told.finding("check.flags_accepted", status, f"{_shown(extra, words)} belongs to no option", "", "remove it")
+        told.finding("check.flags_accepted", status, f"{stray(extra, words)} belongs to no option", "", "remove it")
     variables(told, env, version)
     return told.given()
 
@@ -64,14 +64,6 @@ def _refuse(told: Collect, parsed: Parsed, used: Release, version: str | None, i
     elif installed is not None:
         told.warnings.append(f"{installed.problem}; its command line is read by the options of older releases")
     told.refuse(parsed.problems, sure, by)
-
-
-def _shown(word: str, words: Sequence[str]) -> str:
-    """A stray word, unless it may be a second key: what follows an option with a secret's name."""
-    at = words.index(word) if word in words else 0
-    before = next((each for each in reversed(words[:at]) if each.startswith("-")), "")
-    plain = len(word) < 40 and word.isprintable() and not secret_name(word) and not secret_name(before)
-    return word if plain else "an argument"
 
 
 def _positional(form: Form) -> tuple[str, ...]:

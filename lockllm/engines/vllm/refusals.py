@@ -17,7 +17,7 @@ import msgspec
 from lockllm.engines import Form
 from lockllm.engines._argparse import Parsed, Problem, Word
 from lockllm.engines._releases import at_least, below
-from lockllm.engines._values import Kind, is_json, unresolved, with_numbers
+from lockllm.engines._values import Kind, is_json, stray, unresolved, with_numbers
 from lockllm.engines.vllm.key_rows import KEYS
 from lockllm.engines.vllm.options import NULLABLE, READ, following, names, nearest, options
 from lockllm.engines.vllm.value_rows import PARSERS, VALUES
@@ -67,8 +67,8 @@ def problems(form: Form, module: bool, parsed: Parsed, known: Lists, version: st
     found = [
         each for each in parsed.problems if each.flag not in unset or not each.reason.startswith("its value is not")
     ]
-    for stray in parsed.positionals[0 if module and below(version, "0.10.0") else 1 :]:
-        shown = "a blank argument" if not stray.strip() else repr(stray[:40])
+    for extra in parsed.positionals[0 if module and below(version, "0.10.0") else 1 :]:
+        shown = stray(extra, form.args) if extra.strip() else "a blank argument"
         found.append(Problem(flag="", reason=f"{shown} belongs to no option"))
     found += _config(form)
     if not module:
