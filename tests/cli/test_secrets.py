@@ -45,14 +45,14 @@ LINES = {
     ],
     "llama.cpp": [
         "llama-server -m {gguf} --api-key KEY,KEY2 --api-key-file /keys/KEY --hf-token TOKEN --chat-template-kwargs JSON",
-        "llama-server --model-url URL -hft TOKEN",
+        "llama-server --model-url URL -hft TOKEN --api-key KEY KEY2",
     ],
-    "llama-cpp-python": ["python -m llama_cpp.server --model {gguf} --api_key KEY --ssl_keyfile_password KEY"],
-    "tgi": ["text-generation-launcher --model-id {model} --api-key KEY --ngrok-authtoken KEY --otlp-endpoint URL",
+    "llama-cpp-python": ["python -m llama_cpp.server --model {gguf} --api_key KEY KEY2 --ssl_keyfile_password KEY"],
+    "tgi": ["text-generation-launcher --model-id {model} --api-key KEY KEY2 --ngrok-authtoken KEY --otlp-endpoint URL",
             "text-generation-launcher --model-id URL"],
     "lmdeploy": ["lmdeploy serve api_server {model} --api-keys KEY KEY2 --hf-overrides JSON"],
-    "tensorrt-llm": ["trtllm-serve {model} --api_key KEY --hf_token TOKEN"],
-    "transformers": ["transformers serve {model} --hf-token TOKEN --token KEY"],
+    "tensorrt-llm": ["trtllm-serve {model} --api_key KEY KEY2 --hf_token TOKEN"],
+    "transformers": ["transformers serve {model} --hf-token TOKEN --token KEY KEY2"],
     "ollama": ["ollama serve"],
 }  # fmt: skip
 LOGS = {
