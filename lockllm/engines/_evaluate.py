@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from lockllm.engines._plain import KNOWN, constant, large, plain, plain_default, power, same, truth
+from lockllm.engines._plain import KNOWN, constant, large, parts, plain, plain_default, power, same, truth
 from lockllm.engines._source import (
     UNKNOWN,
     Call,
@@ -24,7 +24,9 @@ from lockllm.engines._source import (
     Unknown,
 )
 
-_MOST_STEPS = 500_000
+_MOST_STEPS = 100_000
+"""Those of the largest release read are 7,500."""
+_MOST_PARTS = 10_000
 _DEEPEST = 60
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What code of a shape that nobody saw may trip."""
@@ -67,13 +69,14 @@ class Evaluator(Package):
     def __init__(self, name: str, sources: Mapping[str, str]) -> None:
         super().__init__(name, sources)
         self.intrinsics: dict[str, Callable[[Call], Any]] = dict(KNOWN)
+        self._bodies: dict[ast.ClassDef, dict[str, ast.stmt]] = {}
         self._steps = 0
         self._depth = 0
         self._open: set[tuple[str, str]] = set()
 
     def value(self, node: ast.AST | None, scope: Scope) -> Any:
         """The value of an expression."""
-        self._count(1)
+        self.spend(1)
         evaluate = getattr(self, f"_{type(node).__name__.lower()}", None)
         if evaluate is None or self._depth > _DEEPEST:
             self.doubt(node, scope)
@@ -90,13 +93,21 @@ class Evaluator(Package):
     def doubt(self, node: ast.AST | None, scope: Scope) -> None:
         """Take note of code that is not followed."""
 
-    def _count(self, steps: int) -> None:
+    def spend(self, steps: int) -> None:
+        """Count work; TooMuch where it comes to more than any release needs."""
         self._steps += steps
         if self._steps > _MOST_STEPS:
             raise TooMuch
 
+    def few(self, *values: Any) -> bool:
+        """Whether values are of few parts, however deep: only those are compared, hashed, sorted or taken apart."""
+        count = sum(map(parts, values))
+        self.spend(count // 8)
+        return count <= _MOST_PARTS
+
     def top(self, module: Module, name: str) -> Any:
         """What a module calls `name` at its top level."""
+        self.spend(1)
         if name in module.classes:
             return Class(module, module.classes[name])
         if (module.name, name) in self._open:
@@ -108,7 +119,7 @@ class Evaluator(Package):
             told = [self._bound(each, module) for each in module.names[name]]
         finally:
             self._open.discard((module.name, name))
-        return told[0] if all(same(told[0], other) for other in told[1:]) else UNKNOWN
+        return told[0] if all(self._same(told[0], other) for other in told[1:]) else UNKNOWN
 
     def fields(self, owner: Class) -> dict[str, Field]:
         """The annotated names of a class and its bases, a base's first, as `dataclasses.fields` lists them."""
@@ -139,19 +150,38 @@ class Evaluator(Package):
         if after is not None:
             line = line[next((at for at, each in enumerate(line) if each.node is after.node), -1) + 1 :]
         for each in line:
-            for node in each.node.body:
-                if isinstance(node, ast.FunctionDef) and node.name == name:
-                    return Function(each.module, node, owner=each, bound=owner)
-                if isinstance(node, (ast.Assign, ast.AnnAssign)):
-                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                    if node.value is not None and any(isinstance(to, ast.Name) and to.id == name for to in targets):
-                        return plain_default(self.value(node.value, Scope(module=each.module, owner=each)))
+            node = self._body(each.node).get(name)
+            if isinstance(node, ast.FunctionDef):
+                return Function(each.module, node, owner=each, bound=owner)
+            if isinstance(node, (ast.Assign, ast.AnnAssign)):
+                return plain_default(self.value(node.value, Scope(module=each.module, owner=each)))
         return UNKNOWN
+
+    def _body(self, node: ast.ClassDef) -> Mapping[str, ast.stmt]:
+        """The statement that binds each name of a class's body: the last one."""
+        if node not in self._bodies:
+            found: dict[str, ast.stmt] = {}
+            for each in node.body:
+                if isinstance(each, ast.FunctionDef):
+                    found[each.name] = each
+                elif isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None:
+                    targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+                    found.update({to.id: each for to in targets if isinstance(to, ast.Name)})
+            self._bodies[node] = found
+        return self._bodies[node]
+
+    def _same(self, one: Any, other: Any) -> bool:
+        return self.few(one, other) and same(one, other)
 
     def called(self, call: Call) -> Any:
         """What a call gives: worked out where the function is known, else the call as it stands."""
-        known = self.intrinsics.get(call.name)
+        known = self.known(call)
         return call if known is None else known(call)
+
+    def known(self, call: Call) -> Callable[[Call], Any] | None:
+        """What works out a call of a known function: another library's by its whole name, the package's own by its last."""
+        name = call.function.name if isinstance(call.function, Foreign) else call.name
+        return self.intrinsics.get(name) if self.few(*call.args) else None
 
     def _beside(self, module: Module, name: str) -> Any:
         """A name that no statement binds: of a module whose names were taken over, or a module of its own."""
@@ -194,20 +224,14 @@ class Evaluator(Package):
         return Foreign(node.id) if isinstance(told, Unknown) and node.id in _BUILTINS else told
 
     def _in_body(self, owner: Class, name: str) -> Any:
-        named = any(
-            isinstance(to, ast.Name) and to.id == name
-            for node in owner.node.body
-            if isinstance(node, ast.Assign)
-            for to in node.targets
-        )
-        return self.member(owner, name) if named else UNKNOWN
+        return self.member(owner, name) if isinstance(self._body(owner.node).get(name), ast.Assign) else UNKNOWN
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> Any:
         base = self.value(node.value, scope)
         if isinstance(base, Imported):
             module = self.module(base.module)
             return self.top(module, node.attr) if module is not None else UNKNOWN
-        if isinstance(base, Foreign):
+        if isinstance(base, Foreign) and not large(base.name + node.attr):
             return Foreign(f"{base.name}.{node.attr}")
         if isinstance(base, Class):
             return base.name if node.attr == "__name__" else self.member(base, node.attr)
@@ -220,7 +244,8 @@ class Evaluator(Package):
         return tuple(self._items(node.elts, scope))
 
     def _set(self, node: ast.Set, scope: Scope) -> Any:
-        return set(self._items(node.elts, scope))
+        items = list(self._items(node.elts, scope))
+        return set(items) if self.few(items) else UNKNOWN
 
     def _items(self, nodes: list[ast.expr], scope: Scope) -> Iterator[Any]:
         for node in nodes:
@@ -228,7 +253,7 @@ class Evaluator(Package):
                 inner = self.value(node.value, scope)
                 if not isinstance(inner, (list, tuple, set)):
                     raise TypeError("only a run tells its items")
-                self._count(len(inner))
+                self.spend(len(inner))
                 yield from inner
             else:
                 yield self.value(node, scope)
@@ -238,19 +263,24 @@ class Evaluator(Package):
         for key, value in zip(node.keys, node.values, strict=True):
             told = self.value(value, scope)
             if key is not None:
-                found[self.value(key, scope)] = told
+                name = self.value(key, scope)
+                if not self.few(name):
+                    return UNKNOWN
+                found[name] = told
             elif isinstance(told, dict):
+                self.spend(len(told))
                 found.update(told)
             else:
                 return UNKNOWN
         return found
 
     def _joinedstr(self, node: ast.JoinedStr, scope: Scope) -> Any:
-        parts = [
-            self.value(part.value if isinstance(part, ast.FormattedValue) else part, scope) for part in node.values
-        ]
-        told = "".join(map(str, parts)) if all(constant(part) for part in parts) else UNKNOWN
-        return UNKNOWN if large(told) else told
+        told = [self.value(each, scope) for each in node.values]
+        texts = list(map(str, told)) if all(map(constant, told)) else []
+        return "".join(texts) if texts and sum(map(len, texts)) <= _MOST_PARTS else UNKNOWN
+
+    def _formattedvalue(self, node: ast.FormattedValue, scope: Scope) -> Any:
+        return self.value(node.value, scope) if node.format_spec is None and node.conversion == -1 else UNKNOWN
 
     def _binop(self, node: ast.BinOp, scope: Scope) -> Any:
         left, right = self.value(node.left, scope), self.value(node.right, scope)
@@ -259,6 +289,7 @@ class Evaluator(Package):
         known = _OPERATORS.get(type(node.op))
         if known is None or large(left) or large(right):
             return power(node.op, left, right)
+        self.spend(sum(len(each) // 8 for each in (left, right) if hasattr(each, "__len__")))
         numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
         return known(left, right) if numbers or isinstance(node.op, (ast.Add, ast.BitOr)) else UNKNOWN
 
@@ -272,7 +303,7 @@ class Evaluator(Package):
     def _compare(self, node: ast.Compare, scope: Scope) -> Any:
         values = [self.value(each, scope) for each in (node.left, *node.comparators)]
         known = _COMPARE.get(type(node.ops[0]))
-        if len(values) != 2 or known is None or not all(map(plain, values)):
+        if len(values) != 2 or known is None or not all(map(plain, values)) or not self.few(*values):
             return UNKNOWN
         return known(*values)
 
@@ -289,13 +320,15 @@ class Evaluator(Package):
         if told is not None:
             return self.value(node.body if told else node.orelse, scope)
         first, second = self.value(node.body, scope), self.value(node.orelse, scope)
-        return first if same(first, second) else UNKNOWN
+        return first if self._same(first, second) else UNKNOWN
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Any:
         base = self.value(node.value, scope)
         if isinstance(base, Unknown):
             return UNKNOWN
         index = self.value(node.slice, scope)
+        if not self.few(index):
+            return UNKNOWN
         if isinstance(base, (dict, list, tuple, str)):
             return base[index]
         return Generic(base, index if isinstance(index, tuple) else (index,))
@@ -314,7 +347,8 @@ class Evaluator(Package):
             told = self.value(keyword.value, scope)
             if keyword.arg is not None:
                 named[keyword.arg] = told
-            elif isinstance(told, dict):
+            elif isinstance(told, dict) and all(isinstance(name, str) for name in told):
+                self.spend(len(told))
                 named.update(told)
             else:
                 named["**"] = UNKNOWN
@@ -325,7 +359,7 @@ class Evaluator(Package):
                 return told
         function = self.value(node.func, scope)
         if isinstance(function, Unknown):
-            function = Foreign(getattr(node.func, "id", getattr(node.func, "attr", "")))
+            function = Foreign(getattr(node.func, "id", f"?.{getattr(node.func, 'attr', '')}"))
         return self.called(Call(function, args, named))
 
     def _method(self, base: Any, name: str, args: tuple[Any, ...], named: dict[str, Any], scope: Scope) -> Any:
@@ -334,10 +368,14 @@ class Evaluator(Package):
             return NotImplemented
         if any(isinstance(each, Unknown) for each in args) and type(base) is str:
             return UNKNOWN
-        self._count(sum(len(each) for each in (base, *args) if hasattr(each, "__len__")))
-        if large(base) or any(map(large, args)):
+        if not self.few(base, *args, named) or (type(base) is str and _growth(base, args) > _MOST_PARTS):
             return UNKNOWN
         return getattr(base, name)(*args, **named)
+
+
+def _growth(text: str, args: Iterable[Any]) -> int:
+    """How long a text may become by one of its methods (`"aa".replace("a", long)`)."""
+    return (len(text) + 1) * max((len(each) for each in args if isinstance(each, str)), default=1)
 
 
 _BUILTINS = frozenset(

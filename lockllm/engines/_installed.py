@@ -11,7 +11,7 @@ from lockllm.engines import Default, Installed
 from lockllm.engines._argparse import Option, Table, Take, table
 from lockllm.engines._evaluate import ODD, Scope, TooMuch
 from lockllm.engines._parsers import Added, Follower, Parser, arity
-from lockllm.engines._plain import constant, plain_default
+from lockllm.engines._plain import plain_default, tellable
 from lockllm.engines._source import UNKNOWN, Field, Unknown
 from lockllm.engines._values import Kind
 
@@ -61,6 +61,8 @@ def gather(follower: Follower, version: str, path: str, parser: Parser, grammar:
         made, sure = _option(follower, each, grammar)
         if not sure:
             doubts.append(f"what {each.flags[0]} takes cannot be told")
+        if not (each.sure or grammar.known.flags.keys() & set(each.flags)):
+            doubts.append(f"{each.flags[0]} is added under a condition")
         before = found.get(made.name)
         if before is not None:
             made = msgspec.structs.replace(before, flags=(*before.flags, *made.flags), off=(*before.off, *made.off))
@@ -98,7 +100,7 @@ def _option(follower: Follower, each: Added, grammar: Grammar) -> tuple[Option, 
 
 def _choices(named: Mapping[str, Any]) -> frozenset[Any] | None:
     told = named.get("choices")
-    if not isinstance(told, (list, tuple, set)) or not told or not all(map(constant, told)):
+    if not isinstance(told, (list, tuple, set)) or not told or not all(map(tellable, told)):
         return None
     return frozenset(each for each in told if each is not None)
 
@@ -106,6 +108,5 @@ def _choices(named: Mapping[str, Any]) -> frozenset[Any] | None:
 def _default(each: Added) -> Default | None:
     """The default of an option, where it is a constant."""
     told = each.named.get("default", False if each.named.get("action") == "store_true" else None)
-    if isinstance(told, Placed):
-        return Default(told.value, told.source) if constant(told.value) else None
-    return Default(told, f"{each.path}: {each.flags[0]}") if constant(told) else None
+    made = told if isinstance(told, Placed) else Placed(told, f"{each.path}: {each.flags[0]}")
+    return Default(made.value, made.source) if tellable(made.value) else None

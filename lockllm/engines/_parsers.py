@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from lockllm.engines._argparse import Take
-from lockllm.engines._evaluate import ODD, Evaluator, Scope
-from lockllm.engines._plain import constant, truth
+from lockllm.engines._evaluate import ODD, Evaluator, Scope, TooMuch
+from lockllm.engines._plain import constant, iterable, truth
 from lockllm.engines._source import UNKNOWN, Call, Class, Foreign, Function, Unknown
 from lockllm.engines._values import Kind
 
@@ -18,8 +19,15 @@ _CALLS_DEEP = 12
 _SHORT = 5
 KINDS = {"str": Kind.TEXT, "int": Kind.INT, "float": Kind.NUMBER}
 """What the functions that options of every engine name as their `type` make of a text."""
-_WITHOUT_EFFECT = (ast.Pass, ast.Assert, ast.Raise, ast.Global, ast.Nonlocal, ast.ClassDef, ast.Break, ast.Continue)
+_MOST_OPTIONS = 5_000
+_WITHOUT_EFFECT = (ast.Pass, ast.Assert, ast.Global, ast.Nonlocal, ast.ClassDef)
+_SWITCHES = frozenset({"store_true", "store_false", "store_const", "append_const", "count", "version", "help"})
 _GROUPS = frozenset({"add_argument_group", "add_mutually_exclusive_group"})
+_INERT = frozenset({"parse_args", "parse_known_args", "print_help", "format_help", "print_usage", "error", "exit"})
+"""Methods of a parser that add nothing to it."""
+_DECORATORS = frozenset({"staticmethod", "classmethod", "property", "cache", "lru_cache"})
+"""Those that leave a function what it is."""
+_FLAG = re.compile(r"-{1,2}[A-Za-z0-9][\w.+:-]{0,99}\Z", re.ASCII)
 
 
 class Added(msgspec.Struct, kw_only=True):
@@ -42,8 +50,11 @@ class Parser(msgspec.Struct, kw_only=True, eq=False):
         self.added, self.open, self.inner = [], [], {}
 
 
-class _Returned(msgspec.Struct):
-    value: Any
+class _Left(msgspec.Struct):
+    """How a block was left before its end: by `return` (with a value), `break` or `continue`; `raise` gives nothing."""
+
+    by: type[ast.stmt]
+    value: Any = UNKNOWN
 
 
 class Follower(Evaluator):
@@ -60,7 +71,11 @@ class Follower(Evaluator):
         node = function.node
         if isinstance(node, ast.Lambda) or self._calls >= _CALLS_DEEP:
             return UNKNOWN
-        local = self._arguments(function, tuple(args), named or {})
+        args = tuple(args)
+        if not {_last(mark) for mark in node.decorator_list} <= _DECORATORS:
+            for parser in _parsers((*args, *(named or {}).values())):
+                parser.open.append(f"a decorator of {function.name} may add options")
+        local = self._arguments(function, args, named or {})
         scope = Scope(module=function.module, local=local, function=function)
         self._calls += 1
         try:
@@ -71,10 +86,10 @@ class Follower(Evaluator):
 
     def called(self, call: Call) -> Any:
         """A call: followed where a parser or the arguments of options are handed on."""
-        if call.name in self.intrinsics:
-            return self.intrinsics[call.name](call)
+        if (known := self.known(call)) is not None:
+            return known(call)
         handed = [*call.args, *call.named.values()]
-        parsers = [each for each in handed if isinstance(each, Parser)]
+        parsers = list(_parsers(handed))
         if isinstance(call.function, Function) and (parsers or any(isinstance(each, dict) for each in handed)):
             if call.name in self._harmless:
                 return None
@@ -86,6 +101,12 @@ class Follower(Evaluator):
             if call.name not in self._harmless:
                 parser.open.append(f"{call.name or 'a call'} may add options")
         return parsers[0] if parsers else call
+
+    def _attribute(self, node: ast.Attribute, scope: Scope) -> Any:
+        base = self.value(node.value, scope)
+        if isinstance(base, Parser):
+            self.doubt(node, scope)
+        return super()._attribute(node, scope)
 
     def _method(self, base: Any, name: str, args: tuple[Any, ...], named: dict[str, Any], scope: Scope) -> Any:
         if isinstance(base, Parser):
@@ -99,22 +120,31 @@ class Follower(Evaluator):
     def _on_parser(self, parser: Parser, name: str, args: tuple[Any, ...], named: dict[str, Any], scope: Scope) -> Any:
         if name == "add_argument":
             if all(isinstance(flag, str) for flag in args) and args:
-                flags = tuple(flag for flag in args if flag.startswith("-"))
+                flags = tuple(flag for flag in args if _FLAG.match(flag))
                 if flags:
                     added = Added(flags=flags, named=named, path=scope.module.path, sure=not self._unsure)
                     parser.added.append(added)
+                if any(flag.startswith("-") and flag not in flags for flag in args):
+                    parser.open.append(f"an option of {scope.module.path} has a name of a shape that no release has")
+                if len(parser.added) > _MOST_OPTIONS:
+                    raise TooMuch
             else:
                 parser.open.append(f"an option of {scope.module.path} has no name that stands there")
             return Foreign("action")
         if name == "add_parser":
             key = args[0] if args and isinstance(args[0], str) else "?"
             return parser.inner.setdefault(key, Parser())
-        return parser if name in _GROUPS or name.startswith("add_subparsers") else None
+        if name in _GROUPS or name == "add_subparsers":
+            return parser
+        if name not in _INERT:
+            parser.open.append(f"{name} of a parser in {scope.module.path} may change its options")
+        return None
 
     def _arguments(self, function: Function, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The names of a function's parameters, with what they are called with."""
         node = function.node
         names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+        self.spend(len(names) + len(node.args.kwonlyargs))
         decorators = {getattr(each, "id", "") for each in getattr(node, "decorator_list", ())}
         if function.owner is not None and "staticmethod" not in decorators:
             args = (function.bound or function.owner, *args)
@@ -127,7 +157,7 @@ class Follower(Evaluator):
         local.update({name: value for name, value in named.items() if name != "**"})
         return {**dict.fromkeys(names, UNKNOWN), **local}
 
-    def _run(self, body: list[ast.stmt], scope: Scope) -> _Returned | None:
+    def _run(self, body: list[ast.stmt], scope: Scope) -> _Left | None:
         for node in body:
             try:
                 told = self._statement(node, scope)
@@ -138,9 +168,12 @@ class Follower(Evaluator):
                 return told
         return None
 
-    def _statement(self, node: ast.stmt, scope: Scope) -> _Returned | None:
+    def _statement(self, node: ast.stmt, scope: Scope) -> _Left | None:
+        self.spend(1)
         if isinstance(node, ast.Return):
-            return _Returned(self.value(node.value, scope) if node.value is not None else None)
+            return _Left(ast.Return, self.value(node.value, scope) if node.value is not None else None)
+        if isinstance(node, (ast.Break, ast.Continue, ast.Raise)):
+            return _Left(type(node))
         if isinstance(node, ast.Expr):
             self.value(node.value, scope)
         elif isinstance(node, ast.Assign):
@@ -165,6 +198,10 @@ class Follower(Evaluator):
         elif isinstance(node, ast.For):
             return self._for(node, scope)
         elif isinstance(node, ast.With):
+            for item in node.items:
+                told = self.value(item.context_expr, scope)
+                if item.optional_vars is not None:
+                    self._assign(item.optional_vars, told, scope)
             return self._run(node.body, scope)
         elif isinstance(node, ast.Try):
             return self._run([*node.body, *node.orelse, *node.finalbody], scope)
@@ -172,7 +209,7 @@ class Follower(Evaluator):
             self.doubt(node, scope)
         return None
 
-    def _if(self, node: ast.If, scope: Scope) -> _Returned | None:
+    def _if(self, node: ast.If, scope: Scope) -> _Left | None:
         told = truth(self.value(node.test, scope))
         if told is not None:
             return self._run(node.body if told else node.orelse, scope)
@@ -183,28 +220,33 @@ class Follower(Evaluator):
             self._unsure -= 1
         return first if first is not None and second is not None else None
 
-    def _for(self, node: ast.For, scope: Scope) -> _Returned | None:
+    def _for(self, node: ast.For, scope: Scope) -> _Left | None:
         items = self.value(node.iter, scope)
-        if isinstance(items, (dict, type({}.keys()), type({}.values()), type({}.items()))):
-            items = list(items)
-        if not isinstance(items, (list, tuple, set)):
+        if not iterable(items):
             self.doubt(node, scope)
             return None
         for item in list(items):
             self._assign(node.target, item, scope)
             told = self._run(node.body, scope)
-            if told is not None:
+            if told is not None and told.by is ast.Break:
+                return None
+            if told is not None and told.by is not ast.Continue:
                 return told
-        return None
+        return self._run(node.orelse, scope)
 
     def doubt(self, node: ast.AST | None, scope: Scope) -> None:
         """Code that is not followed: a parser that it names may hold more options."""
-        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} if node is not None else set()
-        for name in names & set(scope.local):
-            if isinstance(parser := scope.local[name], Parser):
-                parser.open.append(f"{scope.module.path}, line {getattr(node, 'lineno', 0)} may add options")
+        self.spend(len(scope.local) // 8)
+        parsers = {name: told for name, told in scope.local.items() if isinstance(told, Parser)}
+        for each in ast.walk(node) if node is not None and parsers else ():
+            self.spend(1)
+            if isinstance(each, ast.Name) and each.id in parsers:
+                parsers[each.id].open.append(f"{scope.module.path}, line {getattr(node, 'lineno', 0)} may add options")
 
     def _assign(self, target: ast.expr, value: Any, scope: Scope) -> None:
+        self.spend(1)
+        if isinstance(value, Parser) and not isinstance(target, ast.Name):
+            value.open.append(f"{scope.module.path}, line {target.lineno} may add options")
         if isinstance(target, ast.Name):
             scope.local[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -212,15 +254,15 @@ class Follower(Evaluator):
             for at, each in enumerate(target.elts):
                 self._assign(each, value[at] if known else UNKNOWN, scope)
         elif isinstance(target, ast.Subscript):
-            base = self.value(target.value, scope)
-            if isinstance(base, dict):
-                base[self.value(target.slice, scope)] = value
+            base, key = self.value(target.value, scope), self.value(target.slice, scope)
+            if isinstance(base, dict) and self.few(key):
+                base[key] = value
 
     def _delete(self, target: ast.expr, scope: Scope) -> None:
         if isinstance(target, ast.Subscript):
-            base = self.value(target.value, scope)
-            if isinstance(base, dict):
-                base.pop(self.value(target.slice, scope), None)
+            base, key = self.value(target.value, scope), self.value(target.slice, scope)
+            if isinstance(base, dict) and self.few(key):
+                base.pop(key, None)
         elif isinstance(target, ast.Name):
             scope.local.pop(target.id, None)
 
@@ -241,9 +283,9 @@ class Arity(msgspec.Struct, frozen=True, kw_only=True):
 def arity(follower: Follower, named: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Arity:
     """How many arguments an option takes, and of which kind. `kinds`: what a function that it names makes of a text."""
     action = named.get("action")
-    if action in ("store_true", "store_false", "store_const", "count"):
-        bare = action == "store_true" if action != "store_const" else named.get("const", UNKNOWN)
-        return Arity(take=Take.SWITCH, bare=bare if constant(bare) and action != "count" else True)
+    if isinstance(action, str) and action in _SWITCHES:
+        bare = {"store_false": False, "store_const": named.get("const", UNKNOWN)}.get(action, True)
+        return Arity(take=Take.SWITCH, bare=bare if constant(bare) else True)
     if action == "append":
         return Arity(take=Take.APPEND, kind=kind(named.get("type"), kinds) or Kind.TEXT)
     nargs = named.get("nargs")
@@ -279,6 +321,19 @@ def _is_short(function: Function) -> bool:
     """Whether a function only names what it gives: the choices of an option, gathered elsewhere."""
     body = [] if isinstance(function.node, ast.Lambda) else function.node.body
     return 0 < len(body) <= _SHORT and isinstance(body[-1], ast.Return)
+
+
+def _parsers(values: Iterable[Any]) -> Iterator[Parser]:
+    """The parsers among values, those in a collection too."""
+    for each in values:
+        inner = each.values() if isinstance(each, dict) else each if isinstance(each, (list, tuple)) else (each,)
+        yield from (told for told in inner if isinstance(told, Parser))
+
+
+def _last(mark: ast.expr) -> str:
+    """The last part of a decorator's name."""
+    mark = mark.func if isinstance(mark, ast.Call) else mark
+    return getattr(mark, "id", getattr(mark, "attr", ""))
 
 
 def _loaded(target: ast.expr) -> ast.expr:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
 from typing import Any
 
 from lockllm.engines._source import UNKNOWN, Call, Class, Foreign, Generic, Unknown
 
 _LONGEST = 10_000
-_CONSTANT = (str, int, float, bool, bytes, type(None))
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()))
+_CONSTANT = (str, int, float, bool, type(None))
+_SEQUENCES: tuple[type, ...] = (list, tuple, set, type({}.keys()), type({}.values()), type({}.items()))
 
 
 def plain_default(value: Any) -> Any:
@@ -49,11 +50,22 @@ def constant(value: Any) -> bool:
     return isinstance(value, _CONSTANT)
 
 
+def tellable(value: Any) -> bool:
+    """Whether a constant can stand in a lock: a text of a bearable length, a number that every format holds."""
+    if isinstance(value, str):
+        return len(value) <= _LONGEST and value.isprintable()
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    return value is None or (isinstance(value, float) and math.isfinite(value))
+
+
 def plain(value: Any) -> bool:
+    """Whether a value is a constant or a collection."""
     return isinstance(value, (*_CONSTANT, list, tuple, dict, set))
 
 
 def same(one: Any, other: Any) -> bool:
+    """Whether two values are known, of one type and equal."""
     if isinstance(one, Class) and isinstance(other, Class):
         return one.node is other.node
     return type(one) is type(other) and not isinstance(one, Unknown) and bool(one == other)
@@ -61,23 +73,45 @@ def same(one: Any, other: Any) -> bool:
 
 def large(value: Any) -> bool:
     """Whether an operation on a value could grow without bound."""
-    if isinstance(value, (str, list, tuple, set, dict)):
+    if isinstance(value, (str, bytes, list, tuple, set, dict)):
         return len(value) > _LONGEST
     return isinstance(value, int) and abs(value) > 2**64
 
 
+def parts(value: Any) -> int:
+    """Of how many parts a value is, however deep; counted no further than what is compared, hashed or sorted."""
+    waiting, count = [value], 0
+    while waiting and count <= _LONGEST:
+        each = waiting.pop()
+        inner: tuple[Any, ...] = ()
+        if iterable(each):
+            count += len(each)
+            inner = tuple(each) if count <= _LONGEST else ()
+        if isinstance(each, dict):
+            inner += tuple(each.values()) if count <= _LONGEST else ()
+        if isinstance(each, Generic):
+            inner = (each.base, *each.args)
+        elif isinstance(each, Call):
+            inner = (each.function, *each.args, *each.named.values())
+        count += 1 + (len(each) // 64 if isinstance(each, str) else 0)
+        waiting += inner
+    return count
+
+
 def power(op: ast.operator, left: Any, right: Any) -> Any:
+    """A power of small whole numbers; UNKNOWN of anything else."""
     fits = isinstance(left, int) and isinstance(right, int) and 0 <= right <= 64 and abs(left) <= 1024
     return left**right if isinstance(op, ast.Pow) and fits else UNKNOWN
 
 
 def _collected(make: Callable[[Any], Any]) -> Callable[[Call], Any]:
     """`list(…)`, `sorted(…)` and their like of what is known."""
-    return lambda call: make(call.args[0]) if len(call.args) == 1 and _iterable(call.args[0]) else call
+    return lambda call: make(call.args[0]) if len(call.args) == 1 and iterable(call.args[0]) else call
 
 
-def _iterable(value: Any) -> bool:
-    return isinstance(value, (list, tuple, set, dict, *_VIEWS))
+def iterable(value: Any) -> bool:
+    """Whether a value is a collection whose items are known."""
+    return isinstance(value, (*_SEQUENCES, dict))
 
 
 def _get_args(call: Call) -> Any:
@@ -87,6 +121,6 @@ def _get_args(call: Call) -> Any:
 
 KNOWN: dict[str, Callable[[Call], Any]] = {
     "list": _collected(list), "tuple": _collected(tuple), "set": _collected(set), "sorted": _collected(sorted),
-    "get_args": _get_args,
+    "typing.get_args": _get_args, "typing_extensions.get_args": _get_args,
 }  # fmt: skip
-"""Functions that are known and not followed, by name."""
+"""Functions of no file of a package that are known, by their whole name."""

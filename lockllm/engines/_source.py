@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
@@ -12,8 +13,15 @@ import msgspec
 Node: TypeAlias = ast.AST
 _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
-_CHANGE = frozenset("append extend insert remove add update discard pop clear".split())
+_CHANGE = frozenset("append extend insert remove add update discard pop clear setdefault sort reverse".split())
 """Methods that change what a name holds."""
+_TOKEN = re.compile(
+    r""""{3}(?:[^"\\]|\\.|"(?!""))*(?:"{3})?|'{3}(?:[^'\\]|\\.|'(?!''))*(?:'{3})?"""
+    r"""|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|\#[^\n]*|\w+|[^\w ]""",
+    re.DOTALL,
+)
+_MOST_TOKENS = 200_000
+"""Of all files together, some 800 bytes of tree each; the largest release read has 142,000."""
 
 
 class Unknown:
@@ -139,7 +147,8 @@ class Module:
                     Imported(alias.name if alias.asname else alias.name.partition(".")[0]),
                 )
             return
-        base = self.package.split(".")[: len(self.package.split(".")) - node.level + 1] if node.level else []
+        above = self.package.split(".")
+        base = above[: max(0, len(above) - node.level + 1)] if node.level else []
         module = ".".join([*base, *([node.module] if node.module else [])])
         for alias in node.names:
             yield alias.asname or alias.name, Imported(module, alias.name)
@@ -152,6 +161,7 @@ class Package:
         self.name = name
         self.sources = sources
         self._modules: dict[str, Module | None] = {}
+        self._tokens = 0
 
     def module(self, name: str) -> Module | None:
         """A module by its dotted name; None where there is none, or no source that parses."""
@@ -167,13 +177,22 @@ class Package:
         if not self.is_own(name):
             return None
         base = name.replace(".", "/")
-        for path in (f"{base}.py", f"{base}/__init__.py"):
+        for path in (f"{base}/__init__.py", f"{base}.py"):
             if (text := self.sources.get(path)) is not None:
+                self._tokens += sum(1 for _ in _TOKEN.finditer(text))
+                if self._tokens > _MOST_TOKENS or not _is_quick(text):
+                    return None
                 try:
                     return Module(name, path, text)
                 except (SyntaxError, ValueError, RecursionError, MemoryError):
                     return None
         return None
+
+
+def _is_quick(text: str) -> bool:
+    """Whether Python parses a text in a time that grows with its length: long names, f-strings and lines take its square."""
+    longest = max(map(len, text.split("\n")))
+    return longest <= 10_000 and text.count("{") <= 20_000 and text.count("\\\n") <= 5_000
 
 
 def _bind(body: list[ast.stmt], module: Module, sure: bool = True) -> None:
@@ -189,36 +208,51 @@ def _bind(body: list[ast.stmt], module: Module, sure: bool = True) -> None:
                 else:
                     _bind(branch, module, sure and checking is not None)
         elif isinstance(node, ast.Try):
-            _bind([*node.body, *node.orelse, *node.finalbody], module, sure)
             for handler in node.handlers:
-                held = dict(module.names)  # an import that an `except` stands in for is there
-                _bind(handler.body, module, sure)
-                module.names.update(held)
-        elif isinstance(node, ast.With):
-            _bind(node.body, module, sure)
+                _bind(handler.body, module, False)
+            _bind([*node.body, *node.orelse, *node.finalbody], module, sure)  # what an `except` stands in for is there
         else:
             for name, what in _bound(node, module):
                 if isinstance(what, ast.ClassDef):
                     module.classes.setdefault(name, what)
-                module.names[name] = [what] if sure else [*module.names.get(name, ()), what]
+                if sure:
+                    module.names[name] = []
+                module.names.setdefault(name, []).append(what)
 
 
 def _bound(node: ast.stmt, module: Module) -> Iterator[tuple[str, Any]]:
-    """The names that one statement binds, with what it binds them to."""
+    """The names that one statement binds, with what it binds them to; UNKNOWN for those that it may change otherwise."""
     if isinstance(node, _DEFINITIONS):
         yield node.name, node
-    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        return
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
         yield from module.imports(node)
-    elif isinstance(node, ast.Assign):
-        yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
-    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-        yield node.target.id, node.value
-    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id, UNKNOWN
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        changed = node.value.func
-        if isinstance(changed, ast.Attribute) and changed.attr in _CHANGE and isinstance(changed.value, ast.Name):
-            yield changed.value.id, UNKNOWN
+        return
+    plain: dict[str, Any] = {}
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        plain = {target.id: node.value for target in targets if isinstance(target, ast.Name)}
+    yield from ((name, value) for name, value in plain.items() if value is not None)
+    yield from ((name, UNKNOWN) for name in _touched(node) if name not in plain)
+
+
+def _touched(node: ast.AST) -> Iterator[str]:
+    """The names that code binds or changes as it runs; what a function or a class inside it does is its own."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, (*_DEFINITIONS, ast.Lambda)):
+            yield getattr(each, "name", "")
+            continue
+        if isinstance(each, ast.alias):
+            yield each.asname or each.name.partition(".")[0]
+        elif isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
+            yield each.id
+        elif isinstance(each, ast.Subscript) and not isinstance(each.ctx, ast.Load):
+            yield getattr(each.value, "id", "")
+        elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _CHANGE:
+            yield getattr(each.func.value, "id", "")
+        waiting += ast.iter_child_nodes(each)
 
 
 def _names(body: list[ast.stmt], module: Module) -> set[str]:

@@ -9,20 +9,22 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Engine, Installed
-from lockllm.observe import distributions, packages
+from lockllm.observe import distributions, opening, packages
 from lockllm.observe.plan import read_file
 from lockllm.observe.python import Environment
 
-_MOST_FILE = 2 << 20
-_MOST = 24 << 20
+_MOST_FILE = 1 << 20
+_MOST = 6 << 20
+"""Of all files together; those of the largest release read are 1.2 MB."""
 _MOST_FILES = 400
+_ENCODED = re.compile(r"(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?!utf-?8\b|ascii\b)[-\w.]", re.IGNORECASE)
 _PATH = re.compile(r"(?:[A-Za-z_]\w*/)+[A-Za-z_]\w*\.py\Z")
 
 
 class Texts(Mapping[str, str]):
     """The files of one package by their path below the folder that holds it (`vllm/engine/arg_utils.py`).
 
-    A file is read when it is asked for. What is no regular file, or too much, is not there.
+    A file is read when it is asked for. What is no regular file, no UTF-8, or too much, is not there.
     """
 
     def __init__(self, environment: Environment, package: str) -> None:
@@ -52,14 +54,20 @@ class Texts(Mapping[str, str]):
         return sum(1 for _ in self)
 
     def _text(self, name: str) -> str | None:
-        if self._folder is None or not _PATH.match(name) or name.partition("/")[0] != self._package:
+        if (
+            self._folder is None
+            or self._read > _MOST
+            or not _PATH.match(name)
+            or name.partition("/")[0] != self._package
+        ):
             return None
         try:
-            text = read_file(str(self._folder / name))
+            raw = opening.start(self._folder / name, _MOST_FILE + 1)
+            text = raw.decode("utf-8-sig")
         except (OSError, ValueError):
             return None
-        self._read += len(text)
-        return text if len(text) <= _MOST_FILE and self._read <= _MOST else None
+        self._read += len(raw)
+        return text if len(raw) <= _MOST_FILE and not _ENCODED.match(text) else None
 
 
 def installed(environment: Environment | None, engine: Engine | None) -> Installed | None:

@@ -46,6 +46,9 @@ EXPRESSIONS: list[tuple[str, Any]] = [
     ("sorted({'b', 'a'})", ["a", "b"]),
     ("int", Foreign("int")),
     ("1 if f() else 2", UNKNOWN),
+    ("f'{1:03d}'", UNKNOWN),
+    ("f'{1!r}'", UNKNOWN),
+    ("f().list(['a'])", Call(Foreign("?.list"), (["a"],))),
     ("f'{f()}'", UNKNOWN),
     ("[1][7]", UNKNOWN),
     ("1 / 0", UNKNOWN),
@@ -79,6 +82,12 @@ NAMES: list[tuple[str, dict[str, str], Any]] = [
     ("from above", {"p/a/m.py": "from ..n import X\n", "p/a/__init__.py": "", "p/n.py": "X = 5\n"}, 5),
     ("by a star", {"p/m.py": "from p.n import *\n", "p/n.py": "X = 6\n"}, 6),
     ("by an attribute of a module", {"p/m.py": "import p.n\nX = p.n.Y\n", "p/n.py": "Y = 7\n"}, 7),
+    ("what a loop binds is not known", {"p/m.py": "X = 1\nfor X in f():\n    pass\n"}, UNKNOWN),
+    ("nor what is unpacked", {"p/m.py": "X = 1\nX, Y = f()\n"}, UNKNOWN),
+    ("nor what a part is put into", {"p/m.py": "X = {}\nX['a'] = 1\n"}, UNKNOWN),
+    ("nor what an except may bind", {"p/m.py": "X = 1\ntry:\n    f()\nexcept E:\n    X = 2\n"}, UNKNOWN),
+    ("a folder goes before a file", {"p/m.py": "from p.n import X\n", "p/n.py": "X = 1\n", "p/n/__init__.py": "X = 2\n"}, 2),
+    ("the last of a class's body holds", {"p/m.py": "class A:\n    y = 1\n    y = 2\nX = A.y\n"}, 2),
     ("by an attribute of a class", {"p/m.py": "class A:\n    y: int = 8\nclass B(A):\n    pass\nX = B.y\n"}, 8),
     ("by a name of the class's own body", {"p/m.py": "class A:\n    z = 9\n    y: int = z\nX = A.y\n"}, 9),
     ("a loop of imports", {"p/m.py": "from p.n import X\n", "p/n.py": "from p.m import X\n"}, UNKNOWN),
@@ -123,6 +132,11 @@ BODIES: list[tuple[str, list[str]]] = [
     ("try:\n    parser.add_argument('--a')\nexcept E:\n    pass", ["--a"]),
     ("with x():\n    parser.add_argument('--a')", ["--a"]),
     ("parser.add_argument('model')", []),
+    ("for n in ['a', 'b']:\n    if n == 'a':\n        continue\n    parser.add_argument('--' + n)", ["--b"]),
+    ("for n in ['a', 'b']:\n    break\nelse:\n    parser.add_argument('--a')\nparser.add_argument('--c')", ["--c"]),
+    ("for n in []:\n    pass\nelse:\n    parser.add_argument('--a')", ["--a"]),
+    ("raise E\nparser.add_argument('--a')", []),
+    ("with parser.add_argument_group() as g:\n    g.add_argument('--a')", ["--a"]),
     ("parser.add_subparsers().add_parser('other').add_argument('--a')", []),
 ]
 
@@ -141,7 +155,9 @@ def test_statements_are_followed(body: str, flags: list[str]) -> None:
         "parser.add_argument(*flags())", "parser.add_argument(PREFIX + 'x')", "[parser.add_argument(n) for n in f()]",
         "register(lambda: parser.add_argument('--x'))", "self.parts = [p.add(parser) for p in f()]",
         "def inner():\n    parser.add_argument('--x')\ninner()", "{}[[]] = parser.add_argument('--x')",
-        "match parser:\n    case _:\n        parser.add_argument('--x')",
+        "match parser:\n    case _:\n        parser.add_argument('--x')", "add = parser.add_argument\nadd('--x')",
+        "fill([parser])", "fill(all={'p': parser})", "self.parser = parser\nself.fill()", "parser.set_defaults(x=1)",
+        "parser.add_argument('--a\\n::error::b')", "parser.add_argument('--' + 'a' * 1)",
     ],
 )  # fmt: skip
 def test_what_cannot_be_followed_leaves_the_parser_open(body: str) -> None:
@@ -192,6 +208,63 @@ def test_an_action_of_its_own_says_how_many_it_takes() -> None:
     assert isinstance(action, Class)
     assert arity(follower, {"action": action}, KINDS).take is Take.SWITCH
     assert arity(follower, {"action": action, "nargs": None}, KINDS).take is Take.ONE
+
+
+def test_a_decorator_may_add_options_of_its_own() -> None:
+    assert filled("more(parser)", "@cache\ndef more(p):\n    p.add_argument('--x')\n").open == []
+    assert filled("more(parser)", "@lib.wrap(1)\ndef more(p):\n    p.add_argument('--x')\n").open != []
+
+
+ENDLESS = {
+    "what is compared": "x = y = (1,)\nfor a in R:\n    x, y = (x, x), (y, y)\nz = x == y",
+    "what is looked for": "x = [1]\nfor a in R:\n    x = [x, x]\nz = x in [x[0]]",
+    "what is hashed": "x = (1,)\nfor a in R:\n    x = (x, x)\nd = {x: {x}}\nd[x] = 1",
+    "what is hashed in its depth": "x = ()\nfor a in R:\n  for b in R:\n    for c in R:\n      x = (x,)\n    d = {x: 1}",
+    "what holds itself": "x, y = [1], [1]\nx.append(x)\ny.append(y)\nz = x == y or sorted(x)",
+    "a type": "x = Literal['a']\nfor a in R:\n    x = Literal[x, x]\nz = get_args(x)",
+    "bytes": "x = b'aa'\nfor a in R:\n    x = x + x",
+    "text that is replaced": "x = 'aa'\nfor a in R[:9]:\n    x = x + x\nfor a in R:\n    x = x.replace('a', 'a' + x)",
+    "text that is formatted": "x = 'aa'\nfor a in R:\n    x = f'{x}{x}{x}'",
+    "a name": "import q\nx = q\nfor a in R:\n  for b in R:\n    x = x." + "a" * 5000,
+    "loops that do nothing": "for a in R:\n  for b in R:\n    for c in R:\n      for d in R:\n        pass",
+    "code that is not followed": "for a in R:\n  for b in R:\n    f = lambda: [" + "parser, " * 1000 + "]",
+    "options": "for a in R:\n  for b in R:\n    for c in R:\n      parser.add_argument('--x')",
+    "calls": "make(parser)\nmake(parser)\nmake(parser)",
+}
+
+
+@pytest.mark.parametrize("body", ENDLESS.values(), ids=list(ENDLESS))
+def test_what_doubles_ends(body: str) -> None:
+    try:
+        assert len(filled(body, f"from typing import Literal, get_args\nR = [{'1, ' * 90}]\n").added) <= 5000
+    except TooMuch:
+        return
+
+
+@pytest.mark.parametrize("files", [
+    {f"p/s{at}.py": f"from p.s{at + 1} import *\n" * 2 for at in range(60)},
+    {f"p/s{at}.py": "".join(f"from p.s{other} import *\n" for other in range(30)) for at in range(30)},
+])  # fmt: skip
+def test_stars_that_meet_again_end(files: dict[str, str]) -> None:
+    with pytest.raises(TooMuch):
+        value({**files, "p/m.py": "from p.s0 import *\nX = gone\n"})
+
+
+SLOW = {
+    "statements": "a\n" * 200_000, "a list": "X = [" + "\n1," * 200_000 + "]", "a long name": "import p" + ".b" * 90_000,
+    "a name on many lines": "import p" + "\\\n.b" * 6_000, "a formatted text": 'X = f"""' + "\n{a}" * 30_000 + '"""',
+    "a text without end": 'X = "' + '\\"' * 4_000, "NUL": "X = 1\0", "a power": "X = 1" + "**1" * 3_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SLOW.values(), ids=list(SLOW))
+def test_a_text_that_python_parses_slowly_or_not_is_no_module(text: str) -> None:
+    assert package(text).module("p.m") is None
+
+
+def test_the_modules_of_a_package_have_a_bound_together() -> None:
+    follower = package({f"p/s{at}.py": "a\n" * 30_000 for at in range(5)})
+    assert [follower.module(f"p.s{at}") is None for at in range(5)] == [False, False, False, True, True]
 
 
 def test_endless_work_ends() -> None:

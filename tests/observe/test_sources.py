@@ -77,12 +77,27 @@ def test_no_file_outside_the_package_is_read(site: Path, name: str) -> None:
 def test_what_is_no_file_of_a_bearable_size_is_not_there(site: Path) -> None:
     os.mkfifo(site / "vllm" / "pipe.py")
     (site / "vllm" / "folder.py").mkdir()
-    (site / "vllm" / "large.py").write_text("#" * (2 << 20) + "\n")
-    (site / "vllm" / "binary.py").write_bytes(b"\xff\xfe")
+    (site / "vllm" / "large.py").write_text("#" * (1 << 20) + "\n")
+    (site / "vllm" / "zero.py").symlink_to("/dev/zero")
     texts = Texts(environment(site), "vllm")
-    assert [name for name in ("pipe", "folder", "large", "gone") if f"vllm/{name}.py" in texts] == []
-    assert texts["vllm/binary.py"] == "\ufffd\ufffd"
-    assert list(texts) == ["vllm/binary.py"]
+    assert [name for name in ("pipe", "folder", "large", "zero", "gone") if f"vllm/{name}.py" in texts] == []
+    assert list(texts) == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"\xef\xbb\xbfX = 1\n", "X = 1\n"),
+        (b"# -*- coding: utf-8 -*-\nX = 'caf\xc3\xa9'\n", "# -*- coding: utf-8 -*-\nX = 'caf\u00e9'\n"),
+        (b"# no coding of ours\n", "# no coding of ours\n"),
+        (b"\xff\xfe", None),
+        (b"# -*- coding: latin-1 -*-\nX = 'caf'\n", None),
+        (b"#!/usr/bin/python\n# vim: set fileencoding=rot13 :\nK = 1\n", None),
+    ],
+)
+def test_a_file_is_read_in_the_encoding_that_python_reads_it_in(site: Path, raw: bytes, text: str | None) -> None:
+    (site / "vllm" / "odd.py").write_bytes(raw)
+    assert Texts(environment(site), "vllm").get("vllm/odd.py") == text
 
 
 def test_no_more_files_are_read_than_any_release_needs(site: Path) -> None:
