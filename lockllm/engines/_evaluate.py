@@ -70,6 +70,7 @@ class Evaluator(Package):
         super().__init__(name, sources)
         self.intrinsics: dict[str, Callable[[Call], Any]] = dict(KNOWN)
         self._bodies: dict[ast.ClassDef, dict[str, ast.stmt]] = {}
+        self.unsure = 0  # conditions of a run that stand before what is worked out
         self._steps = 0
         self._depth = 0
         self._open: set[tuple[str, str]] = set()
@@ -308,18 +309,27 @@ class Evaluator(Package):
         return known(*values)
 
     def _boolop(self, node: ast.BoolOp, scope: Scope) -> Any:
-        values = [self.value(each, scope) for each in node.values]
-        wanted = isinstance(node.op, ast.Or)
-        told = [truth(value) for value in values]
-        if wanted in told and None not in told[: told.index(wanted)]:
-            return values[told.index(wanted)]
-        return UNKNOWN if None in told else values[-1]
+        before, told = self.unsure, UNKNOWN
+        try:
+            for each in node.values:
+                told = self.value(each, scope)
+                if (holds := truth(told)) is None:
+                    self.unsure += 1
+                elif holds is isinstance(node.op, ast.Or):
+                    break
+            return told if self.unsure == before else UNKNOWN
+        finally:
+            self.unsure = before
 
     def _ifexp(self, node: ast.IfExp, scope: Scope) -> Any:
         told = truth(self.value(node.test, scope))
         if told is not None:
             return self.value(node.body if told else node.orelse, scope)
-        first, second = self.value(node.body, scope), self.value(node.orelse, scope)
+        self.unsure += 1
+        try:
+            first, second = self.value(node.body, scope), self.value(node.orelse, scope)
+        finally:
+            self.unsure -= 1
         return first if self._same(first, second) else UNKNOWN
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Any:

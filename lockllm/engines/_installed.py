@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from lockllm.engines._source import UNKNOWN, Field, Unknown
 from lockllm.engines._values import Kind
 
 _MOST_TOLD = 3
+_NAME = re.compile(r"[A-Za-z_]\w{0,99}\Z", re.ASCII)
 TOO_ODD = (*ODD, TooMuch, MemoryError, RecursionError)
 """What a source of a shape that nobody saw may trip: then it tells nothing."""
 
@@ -81,6 +83,12 @@ def named(each: Added, grammar: Grammar) -> str:
     """A spelling that a table has keeps its name there; a new one goes by what the engine calls it."""
     held = grammar.known.flags
     return next((held[flag][0].name for flag in each.flags if flag in held), "") or grammar.name(each)
+
+
+def dest(each: Added) -> str:
+    """What an option sets, where its `dest` says it with a plain name."""
+    told = each.named.get("dest")
+    return told if isinstance(told, str) and _NAME.match(told) else ""
 
 
 def _option(follower: Follower, each: Added, grammar: Grammar) -> tuple[Option, bool]:

@@ -64,7 +64,6 @@ class Follower(Evaluator):
         super().__init__(name, sources)
         self._harmless = frozenset(harmless)
         self._calls = 0
-        self._unsure = 0
 
     def follow(self, function: Function, args: Iterable[Any], named: Mapping[str, Any] | None = None) -> Any:
         """What a function gives, its parsers filled on the way."""
@@ -83,6 +82,17 @@ class Follower(Evaluator):
         finally:
             self._calls -= 1
         return told.value if told is not None else None
+
+    def add(self, parser: Parser, names: tuple[Any, ...], named: Mapping[str, Any], path: str) -> None:
+        """Add an option to a parser, as `add_argument` does: a name without dashes is that of a positional argument."""
+        flags = tuple(name for name in names if isinstance(name, str) and _FLAG.match(name))
+        if flags:
+            parser.added.append(Added(flags=flags, named=named, path=path, sure=not self.unsure))
+        odd = [name for name in names if name not in flags and (not isinstance(name, str) or name.startswith("-"))]
+        if odd or not names:
+            parser.open.append(f"an option of {path} has a name that cannot be told")
+        if len(parser.added) > _MOST_OPTIONS:
+            raise TooMuch
 
     def called(self, call: Call) -> Any:
         """A call: followed where a parser or the arguments of options are handed on."""
@@ -119,17 +129,7 @@ class Follower(Evaluator):
 
     def _on_parser(self, parser: Parser, name: str, args: tuple[Any, ...], named: dict[str, Any], scope: Scope) -> Any:
         if name == "add_argument":
-            if all(isinstance(flag, str) for flag in args) and args:
-                flags = tuple(flag for flag in args if _FLAG.match(flag))
-                if flags:
-                    added = Added(flags=flags, named=named, path=scope.module.path, sure=not self._unsure)
-                    parser.added.append(added)
-                if any(flag.startswith("-") and flag not in flags for flag in args):
-                    parser.open.append(f"an option of {scope.module.path} has a name of a shape that no release has")
-                if len(parser.added) > _MOST_OPTIONS:
-                    raise TooMuch
-            else:
-                parser.open.append(f"an option of {scope.module.path} has no name that stands there")
+            self.add(parser, args, named, scope.module.path)
             return Foreign("action")
         if name == "add_parser":
             key = args[0] if args and isinstance(args[0], str) else "?"
@@ -213,11 +213,11 @@ class Follower(Evaluator):
         told = truth(self.value(node.test, scope))
         if told is not None:
             return self._run(node.body if told else node.orelse, scope)
-        self._unsure += 1
+        self.unsure += 1
         try:
             first, second = self._run(node.body, scope), self._run(node.orelse, scope)
         finally:
-            self._unsure -= 1
+            self.unsure -= 1
         return first if first is not None and second is not None else None
 
     def _for(self, node: ast.For, scope: Scope) -> _Left | None:

@@ -15,7 +15,7 @@ import msgspec
 from lockllm.engines import Installed
 from lockllm.engines._argparse import Option, Take, canonical
 from lockllm.engines._evaluate import Scope
-from lockllm.engines._installed import TOO_ODD, Grammar, gather, named, placed
+from lockllm.engines._installed import TOO_ODD, Grammar, dest, gather, named, placed
 from lockllm.engines._parsers import Added, Follower, Parser, arity
 from lockllm.engines._plain import literals
 from lockllm.engines._releases import order
@@ -96,7 +96,7 @@ def _annotated(follower: Follower, call: Call, fields: Mapping[str, Field], owne
         flags = (more.get("cli_name") or "--" + name.replace("_", "-"), *(alike if isinstance(alike, list) else ()))
         takes = _takes(annotation.args[0], more)
         takes = {"default": placed(follower, field), "dest": name, **takes}
-        parser.added.append(Added(flags=flags, named=takes, path=field.owner.module.path))
+        follower.add(parser, flags, takes, field.owner.module.path)
 
 
 def _takes(annotation: Any, more: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,9 +147,8 @@ def _grammar(version: str) -> Grammar:
 
 def _option_name(each: Added) -> str:
     """What an option sets, else its first long spelling."""
-    dest = each.named.get("dest")
     long = [options.ALIASES.get(flag[2:], flag[2:]) for flag in each.flags if flag.startswith("--")]
-    return dest if isinstance(dest, str) else canonical(long[0] if long else each.flags[0])
+    return dest(each) or canonical(long[0] if long else each.flags[0])
 
 
 def _finish(made: Option, _: Added) -> Option:

@@ -12,7 +12,7 @@ import msgspec
 
 from lockllm.engines import Installed
 from lockllm.engines._argparse import Option, canonical
-from lockllm.engines._installed import TOO_ODD, Grammar, gather
+from lockllm.engines._installed import TOO_ODD, Grammar, dest, gather
 from lockllm.engines._parsers import Added, Follower, Parser
 from lockllm.engines._releases import order
 from lockllm.engines._source import UNKNOWN, Call, Class, Function
@@ -98,8 +98,7 @@ def _grammar(follower: Follower, version: str) -> Grammar:
 def _name(each: Added) -> str:
     """An older spelling keeps its name; a new one goes by what it sets."""
     known = next((canonical(flag) for flag in each.flags if canonical(flag) in options.history()), None)
-    dest = each.named.get("dest")
-    return known or (dest if isinstance(dest, str) else canonical(max(each.flags, key=lambda flag: flag[:2] == "--")))
+    return known or dest(each) or canonical(max(each.flags, key=lambda flag: flag[:2] == "--"))
 
 
 def _inverse(made: Option, pairs: Mapping[str, str]) -> tuple[str, ...]:

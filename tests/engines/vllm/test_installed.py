@@ -222,6 +222,57 @@ def test_where_more_options_may_be_nothing_is_refused_for_sure(more: str) -> Non
     assert values(given("--weave-order", "over", files=files))["serve.args.weave_order"] == "over"
 
 
+def added(*options: str) -> Installed:
+    """Vllm with more options of its own."""
+    path = "vllm/entrypoints/common/cli_args.py"
+    head = '    parser.add_argument("--headless"'
+    more = "".join(f"    parser.add_argument({each})\n" for each in options)
+    return read({**VLLM, path: VLLM[path].replace(head, more + head)})
+
+
+@pytest.mark.parametrize("dest", ["a\\n::error::b", "\\x1b[31m", "\\ud800", "", "a" * 200])
+def test_an_option_that_sets_no_plain_name_goes_by_its_flag(dest: str) -> None:
+    told = added(f'"--odd-one", dest="{dest}"')
+    assert told.table is not None
+    assert told.table.flags["--odd-one"][0].name == "odd_one"
+
+
+@pytest.mark.parametrize(
+    "value", ["1e999", "2**63", "b'x'", "'a\\x1b'", "'\\ud800'", "'\\u202e'", "'a' 'b\\n'", "f()", "[1]"]
+)
+def test_what_cannot_stand_in_a_lock_is_no_default_and_no_choice(value: str) -> None:
+    told = added(f'"--odd", default={value}', f'"--few", choices=[{value}, "a"]')
+    assert "odd" not in told.defaults
+    assert "few" not in told.choices
+    assert told.doubts == ()
+
+
+def test_a_name_that_no_option_has_is_no_option() -> None:
+    told = added('"--odd\\n::error::x"', '"--" + "x" * 1', '"---"')
+    assert told.doubts == ("an option of vllm/entrypoints/common/cli_args.py has a name that cannot be told",)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "if f():\n        parser.add_argument('--maybe')",
+        "parser.add_argument('--maybe') if f() else None",
+        "f() and parser.add_argument('--maybe')",
+    ],
+)
+def test_an_option_under_a_condition_may_be_none(more: str) -> None:
+    path, head = "vllm/entrypoints/common/cli_args.py", "def make_arg_parser(parser):\n"
+    told = read({**VLLM, path: VLLM[path].replace(head, f"{head}    {more}\n")})
+    assert told.doubts == ("--maybe is added under a condition",)
+
+
+def test_an_option_that_no_run_adds_is_none() -> None:
+    path, head = "vllm/entrypoints/common/cli_args.py", "def make_arg_parser(parser):\n"
+    told = read({**VLLM, path: VLLM[path].replace(head, f"{head}    '' and parser.add_argument('--never')\n")})
+    assert told.table is not None
+    assert "--never" not in told.table.flags
+
+
 REAL = """
 import json
 from vllm.entrypoints.cli.serve import ServeSubcommand
