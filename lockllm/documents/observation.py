@@ -25,6 +25,7 @@ _FIELDS = (
     "checks",
     "warnings",
 )
+_MOST_VALUES = 3_000_000  # a checkpoint of 200,000 files has as many
 _READING = ("value", "source", "by", "evidence")
 _BY = {by.word: by for by in By}
 _EVIDENCE = ("computed", "cached", "claimed")
@@ -113,6 +114,9 @@ def dump_reading(reading: Reading) -> dict[str, Any]:
 def load(data: bytes, name: str) -> Any:
     """The data of a JSON document; a key that stands twice is refused. Raises ObservationError."""
     text = toml.decode(data, name, ObservationError)
+    if sum(map(text.count, ",:[{")) > _MOST_VALUES:
+        what = f"the file holds more than {_MOST_VALUES:,} values"
+        raise ObservationError(what, where=name, mend="check that it is the right file")
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except json.JSONDecodeError as cause:

@@ -225,6 +225,12 @@ def test_a_lock_of_the_worst_kind_costs_five_seconds_at_most(name: str) -> None:
     assert time.process_time() - begun < 5
 
 
+def test_an_observation_of_values_without_end_is_refused_before_it_is_parsed() -> None:
+    raw = b'{"observation_version": 1, "facts": {"serve.args.x": [{"value": [' + b"{}," * 3_000_000 + b"1]}]}}"
+    with pytest.raises(ObservationError, match="more than 3,000,000 values"):
+        observations.read(raw)
+
+
 def test_a_million_entries_are_refused_by_their_bytes_before_they_are_parsed(tmp_path: Path) -> None:
     from lockllm.cli._files import read_lock
 
