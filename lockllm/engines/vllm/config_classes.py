@@ -15,6 +15,8 @@ from lockllm.engines._source import UNKNOWN, Class, Field, Foreign, Generic, Mod
 _ARGUMENTS = "vllm.engine.arg_utils"
 _UTILITIES = ("vllm.utils.argparse_utils", "vllm.utils")
 _BUILTIN = frozenset({"str", "int", "float", "bool", "dict", "list", "set", "tuple", "bytes", "object", "type"})
+_LONGEST = 2_000
+"""Of an annotation that stands as a text."""
 _WRAPPERS = frozenset({"Annotated", "SkipValidation", "Final", "Required"})
 
 
@@ -23,7 +25,7 @@ def kwargs(follower: Follower, owner: Class | None) -> Any:
     if owner is None:
         return UNKNOWN
     arguments = follower.module(_ARGUMENTS)
-    special = _special(arguments) if arguments is not None else {}
+    special = _special(follower, arguments) if arguments is not None else {}
     names: Mapping[str, Any] = arguments.names if arguments is not None else {}
     found: dict[str, dict[str, Any]] = {}
     for name, field in follower.fields(owner).items():
@@ -110,9 +112,11 @@ def _annotation(follower: Follower, field: Field) -> Any:
 
 def _hints(follower: Follower, value: Any, owner: Class, depth: int = 0) -> Iterator[Any]:
     """The types of an annotation, one by one: unions and wrappers taken apart, texts read as annotations."""
-    if isinstance(value, str) and depth < 8:
+    if not depth and not follower.few(value):
+        yield UNKNOWN
+    elif isinstance(value, str) and depth < 8:
         try:
-            inner = ast.parse(value, mode="eval").body
+            inner = ast.parse(value[:_LONGEST], mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             yield UNKNOWN
             return
@@ -157,20 +161,22 @@ def _derives(follower: Follower, each: Class, name: str) -> bool:
     return any(_named(base.value if isinstance(base, ast.Subscript) else base) == name for base in bases)
 
 
-def _special(arguments: Module) -> dict[str, str]:
+def _special(follower: Follower, arguments: Module) -> dict[str, str]:
     """Fields whose whole number is read by a function of its own: `if name == "max_model_len": … = human_readable_int`."""
     found: dict[str, str] = {}
     for function in (each for name in ("get_kwargs", "_compute_kwargs") for each in arguments.names.get(name, ())):
         if not isinstance(function, ast.FunctionDef):
             continue
+        nodes = list(ast.walk(function))
+        follower.spend(len(nodes) // 4)
         sets = {
             target.id: node.value
-            for node in ast.walk(function)
+            for node in nodes
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Set)
             for target in node.targets
             if isinstance(target, ast.Name)
         }
-        for node in ast.walk(function):
+        for node in nodes:
             if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and _named(node.test.left) == "name":
                 right = node.test.comparators[0]
                 right = sets.get(right.id, right) if isinstance(right, ast.Name) else right

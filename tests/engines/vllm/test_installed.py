@@ -179,6 +179,12 @@ BROKEN = {
         + "".join(f"{'    ' * at}for x{at} in [{'1, ' * 90}]:\n" for at in range(1, 5))
         + "                    parser.x()\n",
     },
+    "a long function asked again and again": {
+        **VLLM,
+        "vllm/engine/arg_utils.py": VLLM["vllm/engine/arg_utils.py"]
+        .replace("    found = {}\n", "    found = {}\n" + "    f\n" * 20_000)
+        .replace("        load = get", "        get_kwargs(LoadConfig)\n" * 500 + "        load = get"),
+    },
     "a list that doubles": {
         **VLLM,
         "vllm/entrypoints/common/cli_args.py": "def make_arg_parser(parser):\n    x = [1]\n"
