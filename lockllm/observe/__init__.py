@@ -156,7 +156,8 @@ def _log(name: str, engine: Engine) -> list[Reading | Unobserved]:
                 raw = file.read(most)
     except OSError as error:
         return [Unobserved(("kernels",), f"{name} cannot be read: {error.strerror}", "name the start log with --log")]
-    return list(engine.from_log(raw.decode("utf-8", "replace").splitlines()))
+    lines = raw.split(b"\n", 500_000)[:500_000]  # a line of nothing takes as much memory as one of fifty letters
+    return list(engine.from_log(b"\n".join(lines).decode("utf-8", "replace").splitlines()))
 
 
 def _observation(pile: Pile, found: Serving) -> Observation:
