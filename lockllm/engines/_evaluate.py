@@ -25,7 +25,7 @@ from lockllm.engines._source import (
 )
 
 _MOST_STEPS = 100_000
-"""Those of the largest release read are 7,500."""
+"""Those of the largest release read are 14,000."""
 _MOST_PARTS = 10_000
 _DEEPEST = 60
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)

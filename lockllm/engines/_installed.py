@@ -55,7 +55,8 @@ def gather(follower: Follower, version: str, path: str, parser: Parser, grammar:
         missing = ", ".join(sorted(grammar.expected - flags)[:_MOST_TOLD])
         problem = f"the options of {grammar.label} {version} cannot be read from its source: {path} adds no {missing}"
         return Installed(version=version, source=path, problem=problem)
-    found: dict[str, Option] = {}
+    found: dict[tuple[Any, ...], Option] = {}
+    seen: set[str] = set()
     choices: dict[str, frozenset[Any]] = {}
     defaults: dict[str, Default] = {}
     doubts = list(parser.open)
@@ -65,14 +66,16 @@ def gather(follower: Follower, version: str, path: str, parser: Parser, grammar:
             doubts.append(f"what {each.flags[0]} takes cannot be told")
         if not (each.sure or grammar.known.flags.keys() & set(each.flags)):
             doubts.append(f"{each.flags[0]} is added under a condition")
-        before = found.get(made.name)
+        shape = (made.name, made.take, made.kind, repr(made.bare))  # one that unsets what another sets stays apart
+        before = found.get(shape)
         if before is not None:
             made = msgspec.structs.replace(before, flags=(*before.flags, *made.flags), off=(*before.off, *made.off))
         elif (few := _choices(each.named)) is not None:
-            choices[made.name] = few
-        if before is None and (default := _default(each)) is not None:
+            choices.setdefault(made.name, few)
+        if made.name not in seen and (default := _default(each)) is not None:
             defaults[made.name] = default
-        found[made.name] = made
+        seen.add(made.name)
+        found[shape] = made
     return Installed(
         version=version, source=path, table=table(list(found.values())), choices=choices, defaults=defaults,
         doubts=tuple(dict.fromkeys(doubts)),

@@ -253,6 +253,13 @@ def test_what_cannot_stand_in_a_lock_is_no_default_and_no_choice(value: str) -> 
     assert told.doubts == ()
 
 
+def test_an_option_that_unsets_what_another_sets_stays_apart() -> None:
+    told = added('"--odd", action="store_true"', '"--un-odd", dest="odd", action="store_false"')
+    assert told.table is not None
+    assert [told.table.flags[flag][0].bare for flag in ("--odd", "--un-odd")] == [True, False]
+    assert told.defaults["odd"].value is False
+
+
 def test_a_name_that_no_option_has_is_no_option() -> None:
     told = added('"--odd\\n::error::x"', '"--" + "x" * 1', '"---"')
     assert told.doubts == ("an option of vllm/entrypoints/common/cli_args.py has a name that cannot be told",)
