@@ -9,7 +9,7 @@ from lockllm.engines import Context, Given, Installed
 from lockllm.engines.sglang.options import SAMPLING_SOURCES
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
-from lockllm.facts.observation import By, Reading, Unobserved
+from lockllm.facts.observation import By, Raw, Reading, Unobserved
 from lockllm.facts.registry import seen
 
 _PLAIN: Mapping[str, str] = {
@@ -64,4 +64,8 @@ def _plain(key: str, name: str, context: Context, installed: Installed, reason: 
     if value is None:
         why = f"{default.source} is {default.value!r}: what comes of it only a rule of SGLang {context.version} tells"
         return Unobserved(path, why, f"name it with {flag}, or use a newer lockllm")
-    return seen(key, value, default.source, By.DEFAULT)
+    reading = seen(key, value, default.source, By.DEFAULT)
+    if isinstance(reading.value, Raw):
+        why = f"{default.source} is {default.value!r}: no value of {key}"
+        return Unobserved(path, why, f"name it with {flag}, or use a newer lockllm")
+    return reading

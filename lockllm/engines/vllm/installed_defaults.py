@@ -6,7 +6,7 @@ from lockllm.engines import Installed
 from lockllm.engines.vllm.case import Case, Unknown
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import dotted
-from lockllm.facts.observation import By, Reading, Unobserved
+from lockllm.facts.observation import By, Raw, Reading, Unobserved
 from lockllm.facts.registry import seen
 
 _PLAIN: dict[Path, str] = {
@@ -48,4 +48,7 @@ def told(path: Path, now: Case, installed: Installed, unread: Unknown) -> Readin
     if resolved or variable in now.env or (variable and not now.env_whole):
         why = f"{default.source} is {default.value!r}: what comes of it only a rule of vLLM {now.version} tells"
         return Unobserved(path, why, mend)
-    return seen(dotted(path), default.value, default.source, By.DEFAULT)
+    reading = seen(dotted(path), default.value, default.source, By.DEFAULT)
+    if isinstance(reading.value, Raw):
+        return Unobserved(path, f"{default.source} is {default.value!r}: no value of {dotted(path)}", mend)
+    return reading

@@ -156,6 +156,15 @@ def test_a_default_that_is_resolved_at_start_is_not_told() -> None:
     assert gap.reason == f"vllm/config/model.py: seed is None: what comes of it only a rule of vLLM {VERSION} tells"
 
 
+@pytest.mark.parametrize("value", ["'two'", "True", "1.5"])
+def test_a_default_that_is_no_value_of_its_fact_is_not_told(value: str) -> None:
+    path, before = "vllm/config/parallel.py", "tensor_parallel_size: int = 1"
+    changed = VLLM[path].replace(before, f"tensor_parallel_size: int = {value}")
+    gap = effective(None, read({**VLLM, path: changed}))["serve.tensor_parallel_size"]
+    assert isinstance(gap, Unobserved)
+    assert gap.reason == f"{path}: tensor_parallel_size is {value}: no value of serve.tensor_parallel_size"
+
+
 def test_without_the_source_a_newer_release_tells_nothing() -> None:
     assert all(isinstance(each, Unobserved) for each in effective(None, None).values())
 
