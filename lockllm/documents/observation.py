@@ -55,7 +55,7 @@ def read(data: bytes, name: str = "observation.json") -> Observation:
     for key, listed in facts.items():
         try:
             readings += _quickly(key, listed)
-        except (TypeError, ValueError):  # no readings at all
+        except (TypeError, ValueError):  # no list, or an odd reading: said in words
             readings += _checked(_key(key, name), key, listed, name)
     return Observation(
         readings=tuple(readings),
@@ -178,6 +178,8 @@ def _key(key: str, name: str) -> Path:
 
 
 def _quickly(key: str, listed: Any) -> list[Reading]:
+    if listed.__class__ is not list or not listed:
+        raise TypeError(key)
     try:
         return [_reading(key, **each) for each in listed]
     except TypeError:  # a list or table cannot be kept by its value

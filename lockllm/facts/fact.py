@@ -131,4 +131,4 @@ class Family(msgspec.Struct, Generic[T], frozen=True, eq=False):
         """Whether a path is that of a member."""
         base = self.row.path
         extra = len(path) - len(base)
-        return (extra == self.depth or (self.depth == 0 and extra >= 1)) and path[: len(base)] == base
+        return (extra == self.depth if self.depth else extra >= 1) and path[: len(base)] == base

@@ -91,3 +91,8 @@ def test_a_fact_of_another_release_is_made_up_and_stands_last_in_its_group() -> 
 def test_a_family_may_be_deep(key: str, path: keys.Path) -> None:
     assert registry.fact(key).path == path
     assert registry.fact(key).known
+
+
+def test_the_place_of_a_family_is_no_member_of_it() -> None:
+    for family in registry.FAMILIES:
+        assert registry.family(family.path) in (None, *(each for each in registry.FAMILIES if each.path != family.path))

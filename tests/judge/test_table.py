@@ -212,9 +212,7 @@ def test_a_difference_outranks_what_is_not_seen() -> None:
 @pytest.mark.parametrize(("named", "code"), [("host.driver", 0), ("host", 0), ("host.*", 0), ("host.gpu", 3)])
 def test_an_unknown_that_is_allowed_does_not_block(named: str, code: int) -> None:
     lock = Lock(values={STEADY.path: "vllm", DRIVER.path: "550"})
-    report = verify(
-        lock, Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT),)), allow_unknown=(named,)
-    )
+    report = verify(lock, Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT),)), allow_unknown=(named,))
     assert outcome(report, DRIVER.path) == (UNKNOWN, code)
 
 
