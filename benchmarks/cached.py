@@ -62,7 +62,7 @@ def _keep(model: Path, where: Path) -> None:
     found = {}
     for path in model.iterdir():
         stamp = hashing.stamp(path.stat())
-        digest = hashing.Digest(sha256=DIGEST, stamp=stamp, began_ns=stamp.ctime_ns + 10**10)
+        digest = hashing.Digest(sha256=DIGEST, stamp=stamp, began_ns=stamp.ctime_ns + 10**10, settled=True)
         found[path.name] = (str(path), digest)
     cache.keep(kept, found)
     cache.write(kept)
