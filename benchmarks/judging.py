@@ -9,9 +9,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.side_by_side import Row, medians
+
+if TYPE_CHECKING:
+    from lockllm.documents.lock import Lock
+    from lockllm.facts.observation import Observation
 
 FILES = 10_000
 HOSTS = 1_000
@@ -40,20 +44,22 @@ def _fleet() -> Iterator[Row]:
     from lockllm.documents import observation as observations
     from lockllm.judge.verify import verify
 
-    lock = locks.read((Path(__file__).parent.parent / "llm.lock.example").read_text() if _example() else _usual())
-    facts = {key: [{"value": value, "source": "seen", "by": "process"}] for key, value in _values(lock).items()}
-    raw = json.dumps({"observation_version": 1, "observed_at": "2026-01-01T00:00:00Z", "facts": facts}).encode()
-    read = [observations.read(raw) for _ in range(HOSTS)]
-    assert verify(lock, read[0]).exit_code == 0
-    facts_held = len(lock.values)
-    alone = _median(lambda: [verify(lock, each) for each in read])
-    yield Row(f"1,000 verdicts on {facts_held} facts, CPU / 500", alone, 500, 1.0)
-    whole = _median(lambda: [verify(lock, observations.read(raw)) for _ in range(HOSTS)])
-    yield Row("the same, each observation read from JSON, CPU / 500", whole, 500, 1.0)
+    example = (Path(__file__).parent.parent / "llm.lock.example").read_text()
+    for lock in (locks.read(_usual()), locks.read(example)):
+        facts = {key: [{"value": value, "source": "seen", "by": "process"}] for key, value in _values(lock).items()}
+        raw = json.dumps({"observation_version": 1, "observed_at": "2026-01-01T00:00:00Z", "facts": facts}).encode()
+        read = [observations.read(raw) for _ in range(HOSTS)]
+        assert verify(lock, read[0]).exit_code == 0
 
+        def judged(lock: Lock = lock, read: list[Observation] = read) -> object:
+            return [verify(lock, each) for each in read]
 
-def _example() -> bool:
-    return (Path(__file__).parent.parent / "llm.lock.example").exists()
+        def read_and_judged(lock: Lock = lock, raw: bytes = raw) -> object:
+            return [verify(lock, observations.read(raw)) for _ in range(HOSTS)]
+
+        held = len(lock.values)
+        yield Row(f"1,000 verdicts on {held} facts, CPU / 500", _median(judged), 500, 1.0)
+        yield Row("the same, each observation read from JSON, CPU / 500", _median(read_and_judged), 500, 1.0)
 
 
 def _values(lock: Any) -> dict[str, Any]:
