@@ -51,11 +51,13 @@ def _fleet() -> Iterator[Row]:
         read = [observations.read(raw) for _ in range(HOSTS)]
         assert verify(lock, read[0]).exit_code == 0
 
-        def judged(lock: Lock = lock, read: list[Observation] = read) -> object:
-            return [verify(lock, each) for each in read]
+        def judged(lock: Lock = lock, read: list[Observation] = read) -> None:
+            for each in read:
+                verify(lock, each)
 
-        def read_and_judged(lock: Lock = lock, raw: bytes = raw) -> object:
-            return [verify(lock, observations.read(raw)) for _ in range(HOSTS)]
+        def read_and_judged(lock: Lock = lock, raw: bytes = raw) -> None:
+            for _ in range(HOSTS):
+                verify(lock, observations.read(raw))
 
         held = len(lock.values)
         yield Row(f"1,000 verdicts on {held} facts, CPU / 500", _median(judged), 500, 1.0)
