@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[ !#-\[\]-~]*\Z")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+_DOTTED = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\Z")
 _SEGMENT = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^."'\s][^."']*?))\s*(?:\.|\Z)""")
 _WILD = re.compile(r"[*?\[]")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
@@ -51,6 +52,11 @@ def dotted(path: Path) -> str:
 @lru_cache(maxsize=20_000)
 def parse(key: str) -> Path:
     """The path that a dotted key spells. Raises ValueError for text that spells none."""
+    head, quote, last = key.partition('."')
+    if quote and _DOTTED.match(head) and "\\" not in last and last.find('"') == len(last) - 1 > 0:
+        return (*head.split("."), last[:-1])
+    if not quote and _DOTTED.match(key):
+        return tuple(key.split("."))
     path: list[str] = []
     at = 0
     while at < len(key):

@@ -74,8 +74,13 @@ def fact(key: str) -> Fact[Any]:
 
 def family(path: Path) -> Family[Any] | None:
     """The family that a path is a member of."""
-    if path in _BY_PATH:
-        return None
+    return None if path in _BY_PATH else _family_below(path[:-1])
+
+
+@lru_cache(maxsize=50_000)
+def _family_below(above: Path) -> Family[Any] | None:
+    """The family whose members stand right below a path: the thousands of files ask once."""
+    path = (*above, "")
     near = [held for depth in _DEPTHS for held in _FAMILIES_AT.get(path[:depth], ()) if held[1].holds(path)]
     return min(near)[1] if len(near) > 1 else near[0][1] if near else None
 
@@ -115,10 +120,19 @@ def seen(key: str | Path, raw: object, source: str, by: By, evidence: str = "com
 @lru_cache(maxsize=50_000)
 def position(path: Path) -> tuple[Any, ...]:
     """Where a fact stands in the lock: groups in order, rows in order, members by name, long tables last."""
+    row = _ORDER.get(path)
+    return (*(_place(path, row) if row is not None or len(path) < 2 else _place_below(path[:-1])), path)
+
+
+@lru_cache(maxsize=50_000)
+def _place_below(above: Path) -> tuple[Any, ...]:
+    held = _family_below(above)
+    return _place(above, _ORDER.get(held.path, len(_ORDER)) if held else None)
+
+
+def _place(path: Path, row: int | None) -> tuple[Any, ...]:
     last = next((number for number, long in enumerate(_LAST, 1) if path[: len(long)] == long), 0)
-    held = family(path)
-    row = _ORDER.get(path, _ORDER.get(held.path, len(_ORDER)) if held else len(_ORDER) + 1)
-    return last, _GROUP_ORDER.get(path[0], len(GROUPS)), path[0], row, path
+    return last, _GROUP_ORDER.get(path[0], len(GROUPS)), path[0], len(_ORDER) + 1 if row is None else row
 
 
 def nearest(name: str, names: list[str]) -> str | None:
