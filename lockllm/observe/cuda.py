@@ -61,9 +61,9 @@ def one_driver(machine: Machine, library: DriverLibrary | None) -> Check | None:
         return None
     parts = [f"kernel module {kernel}"]
     odd = False
-    if machine.library_driver is not None:
-        parts.append(f"NVML library {machine.library_driver}")
-        odd = machine.library_driver != kernel
+    if machine.nvml_driver is not None:
+        parts.append(f"NVML library {machine.nvml_driver}")
+        odd = machine.nvml_driver != kernel
     if library is not None:
         newer = library.compat and numbers(library.version) > numbers(kernel)
         parts.append(f"{'compat ' if library.compat else ''}libcuda {library.version} ({library.path})")

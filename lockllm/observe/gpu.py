@@ -65,7 +65,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     driver_source: str = ""
     driver_cuda: str | None = None
     kernel_driver: str | None = None  # of the kernel module, by procfs
-    library_driver: str | None = None  # of the NVML library, by its file's name
+    nvml_driver: str | None = None  # of the NVML library, by its file's name
     confidential: bool | None = None
     linked: Mapping[tuple[int, int], bool] = {}  # pairs of indexes -> whether a direct link joins them
     link: str = "nvlink"  # what such a link is called

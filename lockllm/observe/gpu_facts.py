@@ -84,7 +84,7 @@ def machine_facts(machine: Machine) -> Said:
         )
     if machine.trouble is not None:
         unseen.append(Unobserved(("host",), machine.trouble.reason, machine.trouble.mend))
-    kernel, library = machine.kernel_driver, machine.library_driver
+    kernel, library = machine.kernel_driver, machine.nvml_driver
     if machine.trouble is not None and kernel and library and kernel != library:
         found.append(seen(("host", "driver"), library, "file name of the NVML library", By.FILE))
     warnings = [*machine.notes]

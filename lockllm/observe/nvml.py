@@ -44,7 +44,7 @@ def look(root: Path, signs: frozenset[str], seconds: float, env: Mapping[str, st
     caller = Caller(seconds)
     try:
         unloaded = _load(caller)
-        basis = _with(basis, library_driver=_library(root), host_pids=_host_pids(root))
+        basis = _with(basis, nvml_driver=_library(root), host_pids=_host_pids(root))
         if unloaded is not None:
             return _missing(basis, root, signs, unloaded, env)
         return _read(pynvml, caller, basis, seconds)
