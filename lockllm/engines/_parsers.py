@@ -12,7 +12,7 @@ import msgspec
 from lockllm.engines._argparse import Take
 from lockllm.engines._evaluate import ODD, Evaluator, Scope, TooMuch
 from lockllm.engines._plain import constant, iterable, truth
-from lockllm.engines._source import UNKNOWN, Call, Class, Foreign, Function, Unknown
+from lockllm.engines._source import UNKNOWN, Call, Class, Foreign, Function, Unknown, spelled
 from lockllm.engines._values import Kind
 
 _CALLS_DEEP = 12
@@ -71,7 +71,10 @@ class Follower(Evaluator):
         if isinstance(node, ast.Lambda) or self._calls >= _CALLS_DEEP:
             return UNKNOWN
         args = tuple(args)
-        if not {_last(mark) for mark in node.decorator_list} <= _DECORATORS:
+        if (
+            not {spelled(mark.func if isinstance(mark, ast.Call) else mark) for mark in node.decorator_list}
+            <= _DECORATORS
+        ):
             for parser in _parsers((*args, *(named or {}).values())):
                 parser.open.append(f"a decorator of {function.name} may add options")
         local = self._arguments(function, args, named or {})
@@ -330,18 +333,12 @@ def _parsers(values: Iterable[Any]) -> Iterator[Parser]:
         yield from (told for told in inner if isinstance(told, Parser))
 
 
-def _last(mark: ast.expr) -> str:
-    """The last part of a decorator's name."""
-    mark = mark.func if isinstance(mark, ast.Call) else mark
-    return getattr(mark, "id", getattr(mark, "attr", ""))
-
-
 def _loaded(target: ast.expr) -> ast.expr:
     return ast.Name(id=target.id, ctx=ast.Load()) if isinstance(target, ast.Name) else target
 
 
 def _boolean(action: Class) -> bool:
-    return any(getattr(base, "id", getattr(base, "attr", "")) == "BooleanOptionalAction" for base in action.node.bases)
+    return any(spelled(base) == "BooleanOptionalAction" for base in action.node.bases)
 
 
 def _nargs(follower: Follower, action: Class) -> Any:

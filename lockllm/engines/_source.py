@@ -236,6 +236,11 @@ def _bound(node: ast.stmt, module: Module) -> Iterator[tuple[str, Any]]:
     yield from ((name, UNKNOWN) for name in _touched(node) if name not in plain)
 
 
+def spelled(node: ast.AST) -> str:
+    """The last part of a name: `c` of `a.b.c`; empty where it is none."""
+    return getattr(node, "id", getattr(node, "attr", ""))
+
+
 def _touched(node: ast.AST) -> Iterator[str]:
     """The names that code binds or changes as it runs; what a function or a class inside it does is its own."""
     waiting = [node]
@@ -264,5 +269,4 @@ def _type_checking(test: ast.expr) -> bool | None:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = _type_checking(test.operand)
         return None if inner is None else not inner
-    name = test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
-    return True if name == "TYPE_CHECKING" else None
+    return True if spelled(test) == "TYPE_CHECKING" else None

@@ -15,7 +15,6 @@ from lockllm.facts.registry import dump
 from tests.incidents.cases_engines import sglang
 from tests.incidents.cases_vllm import F32, vllm
 from tests.incidents.raw import Place, Side
-from tests.observe import machines
 
 OPEN = "open"  # what must not be told: nothing here shows it
 A100, B200, T4, L4 = (
@@ -134,16 +133,10 @@ FAILED: Mapping[str, str] = {
 """Hosts on which a finding fails beside."""
 
 
-@pytest.fixture(scope="module")
-def nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fake NVML library."""
-    return machines.build(tmp_path_factory.mktemp("nvml"))
-
-
 @pytest.fixture
-def place(tmp_path: Path, nvml: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """An empty host whose GPUs are what its file says."""
-    ctypes.CDLL(str(nvml))
+    ctypes.CDLL(str(library))
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "host" / "machine"))
     (tmp_path / "host").mkdir()
     return Place(tmp_path / "host")

@@ -10,7 +10,7 @@ from lockllm.engines._evaluate import Scope
 from lockllm.engines._installed import placed
 from lockllm.engines._parsers import Follower
 from lockllm.engines._plain import literals
-from lockllm.engines._source import UNKNOWN, Class, Field, Foreign, Generic, Module, Unknown
+from lockllm.engines._source import UNKNOWN, Class, Field, Foreign, Generic, Module, Unknown, spelled
 
 _ARGUMENTS = "vllm.engine.arg_utils"
 _UTILITIES = ("vllm.utils.argparse_utils", "vllm.utils")
@@ -49,7 +49,7 @@ def inverses(follower: Follower) -> dict[str, str]:
     for name in _UTILITIES:
         module = follower.module(name)
         for node in module.tree.body if module is not None else ():
-            if isinstance(node, ast.ClassDef) and any(_named(base) == "BooleanOptionalAction" for base in node.bases):
+            if isinstance(node, ast.ClassDef) and any(spelled(base) == "BooleanOptionalAction" for base in node.bases):
                 for inner in ast.walk(node):
                     if isinstance(inner, ast.Dict) and module is not None:
                         told = follower.value(inner, Scope(module=module))
@@ -145,7 +145,7 @@ def _type(hint: Any) -> str:
 def _is_dataclass(follower: Follower, each: Class) -> bool:
     """Whether a class is made a dataclass, by `dataclass` or by vLLM's own `config`."""
     return any(
-        _named(mark.func if isinstance(mark, ast.Call) else mark) in ("dataclass", "config")
+        spelled(mark.func if isinstance(mark, ast.Call) else mark) in ("dataclass", "config")
         for held in follower.line(each)
         for mark in held.node.decorator_list
     )
@@ -158,7 +158,7 @@ def _is_dict(follower: Follower, hint: Any) -> bool:
 def _derives(follower: Follower, each: Class, name: str) -> bool:
     """Whether a class has a base of that name."""
     bases = (base for held in follower.line(each) for base in held.node.bases)
-    return any(_named(base.value if isinstance(base, ast.Subscript) else base) == name for base in bases)
+    return any(spelled(base.value if isinstance(base, ast.Subscript) else base) == name for base in bases)
 
 
 def _special(follower: Follower, arguments: Module) -> dict[str, str]:
@@ -177,7 +177,7 @@ def _special(follower: Follower, arguments: Module) -> dict[str, str]:
             if isinstance(target, ast.Name)
         }
         for node in nodes:
-            if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and _named(node.test.left) == "name":
+            if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and spelled(node.test.left) == "name":
                 right = node.test.comparators[0]
                 right = sets.get(right.id, right) if isinstance(right, ast.Name) else right
                 which = [right] if isinstance(right, ast.Constant) else list(getattr(right, "elts", ()))
@@ -192,7 +192,3 @@ def _reader(node: ast.stmt) -> str:
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Name):
         return ""
     return node.value.id if node.value.id.startswith("human_readable_int") else ""
-
-
-def _named(node: ast.AST) -> str:
-    return getattr(node, "id", getattr(node, "attr", ""))
