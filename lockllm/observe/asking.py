@@ -13,6 +13,7 @@ from lockllm.engines import Answer, Engine, Probe
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.observe import http
 from lockllm.observe.http import Server, Silence
+from lockllm.observe.http_answer import Share
 from lockllm.prompt import live
 from lockllm.prompt.live import Served
 
@@ -53,6 +54,19 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
         return Check(name, CheckStatus.FAIL, detail, where, "see whether host and port are right")
 
 
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    """How one server is asked: with which headers, until when, and for how much in all."""
+
+    server: Server
+    headers: Mapping[str, str]
+    until: float
+    share: Share
+
+    def ask(self, probes: Sequence[Probe]) -> tuple[Answer | Silence, ...]:
+        """What it says to each probe."""
+        return http.ask(self.server, probes, self.headers, max(0.1, self.until - time.monotonic()), self.share)
+
+
 def ask(
     server: Server,
     engine: Engine | None,
@@ -67,51 +81,51 @@ def ask(
     `likely` is the engine that was locked: asked before the others. `rounds` is how often all is asked; `seconds` is the
     time for everything.
     """
-    until = time.monotonic() + seconds
-    said = _once(server, engine, headers, until, likely)
+    line = _Line(server=server, headers=headers, until=time.monotonic() + seconds, share=Share())
+    said = _once(line, engine, likely)
     if said.engine is None or rounds < 2:
         return said
     probes = [answer.probe for answer in said.answers]
-    more = tuple(_asked(server, probes, headers, until)[0] for _ in range(rounds - 1) if time.monotonic() < until)
-    return msgspec.structs.replace(said, rounds=more)
+    more = (_asked(line, probes)[0] for _ in range(rounds - 1) if time.monotonic() < line.until)
+    return msgspec.structs.replace(said, rounds=tuple(each for each in more if len(each) == len(probes)))
 
 
-def _once(server: Server, engine: Engine | None, headers: Mapping[str, str], until: float, likely: str | None) -> Said:
+def _once(line: _Line, engine: Engine | None, likely: str | None) -> Said:
     if engine is not None:
-        return _known(server, engine, headers, until)
+        return _known(line, engine)
     names = [name for name in engines.available() if name != likely]
     if likely in engines.available() and likely is not None:
-        said = _known(server, engines.load(likely), headers, until)
+        said = _known(line, engines.load(likely))
         if said.engine is not None or (not said.answers and said.worst is not None and said.worst.kind in _NOBODY):
             return said
     known = [engines.load(name) for name in names]
     probes = tuple({(probe.method, probe.path): probe for each in known for probe in _harmless(each)}.values())
-    answers, silences = _asked(server, probes, headers, until)
+    answers, silences = _asked(line, probes)
     for each in known:
         own = _of(each, answers)
         if own and each.detect(own):
-            return _rest(server, each, answers, silences, headers, until)
-    return Said(server=server, answers=answers, silences=silences)
+            return _rest(line, each, answers, silences)
+    return Said(server=line.server, answers=answers, silences=silences)
 
 
-def _known(server: Server, engine: Engine, headers: Mapping[str, str], until: float) -> Said:
+def _known(line: _Line, engine: Engine) -> Said:
     """All that an engine is asked, its prompts too, at once."""
-    answers, silences, prompts = _with_prompts(server, engine, engine.probes, headers, until)
+    answers, silences, prompts = _with_prompts(line, engine, engine.probes)
     told = bool(answers) and engine.detect(answers)
     return Said(
-        server=server, engine=engine if told else None, answers=answers, silences=silences,
+        server=line.server, engine=engine if told else None, answers=answers, silences=silences,
         prompts=prompts if told else None,
     )  # fmt: skip
 
 
 def _with_prompts(
-    server: Server, engine: Engine, probes: Sequence[Probe], headers: Mapping[str, str], until: float
+    line: _Line, engine: Engine, probes: Sequence[Probe]
 ) -> tuple[tuple[Answer, ...], tuple[Silence, ...], Served | None]:
     """The answers to probes, and to the fixed conversations of an engine that has an endpoint for them."""
     asked = live.requests(engine.name)
     fixed = [probe for probe in probes if not probe.generates]
     began = dt.datetime.now(dt.timezone.utc)
-    said = http.ask(server, [*fixed, *asked.values()], headers, _left(until))
+    said = line.ask([*fixed, *asked.values()])
     ended = dt.datetime.now(dt.timezone.utc)
     own, shown = said[: len(fixed)], dict(zip(asked, said[len(fixed) :], strict=True))
     prompts = Served(
@@ -125,17 +139,11 @@ def _with_prompts(
     return answers, tuple(each for each in own if isinstance(each, Silence)), prompts if asked else None
 
 
-def _asked(
-    server: Server, probes: Sequence[Probe], headers: Mapping[str, str], until: float
-) -> tuple[tuple[Answer, ...], tuple[Silence, ...]]:
+def _asked(line: _Line, probes: Sequence[Probe]) -> tuple[tuple[Answer, ...], tuple[Silence, ...]]:
     fixed = [probe for probe in probes if not probe.generates]
-    said = http.ask(server, fixed, headers, _left(until))
+    said = line.ask(fixed)
     answers = tuple(each for each in said if isinstance(each, Answer))
     return answers, tuple(each for each in said if isinstance(each, Silence))
-
-
-def _left(until: float) -> float:
-    return max(0.1, until - time.monotonic())
 
 
 def _harmless(engine: Engine) -> tuple[Probe, ...]:
@@ -148,17 +156,18 @@ def _of(engine: Engine, answers: Sequence[Answer]) -> tuple[Answer, ...]:
     return tuple(each for each in answers if (each.probe.method, each.probe.path) in asked)
 
 
-def _rest(
-    server: Server, engine: Engine, answers: Sequence[Answer], silences: Sequence[Silence],
-    headers: Mapping[str, str], until: float,
-) -> Said:  # fmt: skip
+def _rest(line: _Line, engine: Engine, answers: Sequence[Answer], silences: Sequence[Silence]) -> Said:
     """The answers to all of an engine's probes: those that were given, and the rest."""
     probed = [*(each.probe for each in answers), *(each.probe for each in silences)]
     done = {(probe.method, probe.path) for probe in probed}
     rest = [probe for probe in engine.probes if (probe.method, probe.path) not in done]
-    more, quiet, prompts = _with_prompts(server, engine, rest, headers, until)
+    more, quiet, prompts = _with_prompts(line, engine, rest)
     asked = {(probe.method, probe.path) for probe in engine.probes}
     own = tuple(each for each in silences if (each.probe.method, each.probe.path) in asked)
     return Said(
-        server=server, engine=engine, answers=(*_of(engine, answers), *more), silences=(*own, *quiet), prompts=prompts
+        server=line.server,
+        engine=engine,
+        answers=(*_of(engine, answers), *more),
+        silences=(*own, *quiet),
+        prompts=prompts,
     )

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
 from lockllm.engines import Answer, Probe
 from lockllm.errors import UsageError
+from lockllm.observe import http_answer
+from lockllm.observe.http_answer import Broken, Late, Raw, Share
 
 if TYPE_CHECKING:
     import http.client
 
-_MOST_BODY = 16 << 20
-_MOST_TEXT = 4 << 20
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 3
 _MOST_THREADS = 6  # cpp-httplib and others let five connections wait
+_MOST_NAME = 100
+_PORTS = {"http": 80, "https": 443}
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -34,8 +39,13 @@ class Server(msgspec.Struct, frozen=True):
     @property
     def url(self) -> str:
         """As a person would type it."""
+        return self.origin + self.root
+
+    @property
+    def origin(self) -> str:
+        """Without any path."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}{self.root}"
+        return f"{self.scheme}://{host}:{self.port}"
 
     @property
     def loopback(self) -> bool:
@@ -73,8 +83,15 @@ def parse(text: str) -> Server:
     if parts.username is not None or parts.password is not None:
         mend = "leave it out, and name a variable that holds the key with --api-key-env"
         raise UsageError("a server's URL must not hold a user or password", where="--server", mend=mend)
+    if parts.query or parts.fragment or port == 0:
+        what = (
+            "port 0 is none that a server listens on"
+            if port == 0
+            else "a server's URL must not hold a query or fragment"
+        )
+        raise UsageError(what, where="--server", mend=mend)
     root = parts.path.rstrip("/").removesuffix("/v1")
-    return Server(parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80), root)
+    return Server(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], root)
 
 
 def ask(
@@ -82,12 +99,14 @@ def ask(
     probes: Sequence[Probe],
     headers: Mapping[str, str] | None = None,
     seconds: float = 5.0,
+    share: Share | None = None,
 ) -> tuple[Answer | Silence, ...]:
-    """What the server says to each probe, in the order of the probes; all are asked at once."""
+    """What the server says to each probe, in the order of the probes; all are asked at once, for one share together."""
     deadline = time.monotonic() + seconds
     found: list[Answer | Silence | None] = [None] * len(probes)
     turns = iter(range(len(probes)))
     lock = threading.Lock()
+    common = share or Share()
 
     def work() -> None:
         while True:
@@ -95,7 +114,7 @@ def ask(
                 at = next(turns, None)
             if at is None:
                 return
-            found[at] = one(server, probes[at], headers or {}, deadline)
+            found[at] = one(server, probes[at], headers or {}, deadline, common)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_MOST_THREADS, len(probes)))]
     try:
@@ -106,7 +125,7 @@ def ask(
     for thread in threads:
         if thread.ident is not None:
             thread.join(max(0.0, deadline + 0.5 - time.monotonic()))
-    late = f"no answer within {seconds:g} s"
+    late = f"no answer within {seconds:.3g} s"
     return tuple(
         answer or Silence(probe, "timeout", f"{probe.method} {probe.path}: {late}", "see whether the server hangs")
         for probe, answer in zip(probes, found, strict=True)
@@ -117,103 +136,75 @@ def wait(server: Server, probe: Probe, headers: Mapping[str, str], seconds: floa
     """Return when the server answers and is no longer loading, or when the time is over."""
     deadline = time.monotonic() + seconds
     pause = 0.05
-    while (left := deadline - time.monotonic()) > 0:
-        answer = one(server, probe, headers, time.monotonic() + min(each, left))
+    while (remains := deadline - time.monotonic()) > 0:
+        (answer,) = ask(server, [probe], headers, min(each, remains))
         if isinstance(answer, Answer) or answer.kind not in ("refused", "unreachable", "loading", "timeout"):
             return
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         pause = min(pause * 1.5, 1.0)
 
 
-def one(server: Server, probe: Probe, headers: Mapping[str, str], deadline: float) -> Answer | Silence:
+def one(server: Server, probe: Probe, headers: Mapping[str, str], deadline: float, share: Share) -> Answer | Silence:
     """What the server says to one probe."""
     import http.client
 
     say = _sayer(server, probe)
-    sent = {"Accept": probe.accept, "User-Agent": "lockllm", **headers}
-    path = server.root + probe.path
     try:
-        for _ in range(_MOST_REDIRECTS):
-            connection = _connect(server, deadline)
-            try:
-                answer = _exchange(connection, probe, path, sent, deadline)
-            finally:
-                connection.close()
-            if isinstance(answer, Answer):
-                return _judged(answer, say)
-            target = urlsplit(answer)
-            if target.netloc and (target.scheme, target.netloc) != (server.scheme, _netloc(server)):
-                return say("redirect", f"is redirected to {target.hostname}", "name that host with --server to ask it")
-            path, sent = target.path or "/", {name: sent[name] for name in ("Accept", "User-Agent")}
-            path += f"?{target.query}" if target.query else ""
-        return say("redirect", "is redirected without end", "see what stands before the server")
+        return _followed(server, probe, headers, deadline, share)
     except ConnectionRefusedError:
         return say("refused", "nothing listens there", "start the server, or name it with --server")
-    except (TimeoutError, _TooLateError):
+    except (TimeoutError, Late):
         return say("timeout", "no whole answer in time", "see whether the server hangs")
-    except _TooMuchError:
-        return say("nonsense", f"the answer is longer than {_MOST_BODY >> 20} MiB", "see what answers there")
+    except Broken as error:
+        return say("nonsense", str(error), "see what answers there")
     except http.client.HTTPException as error:
         what = "the answer breaks off" if isinstance(error, http.client.IncompleteRead) else "the answer is no HTTP"
         return say("nonsense", what, "see what answers there")
-    except (OSError, ValueError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        kind = "nonsense" if isinstance(error, ConnectionError) else "unreachable"
-        return say(kind, reason, "see whether host and port are right")
+    except (OSError, UnicodeError) as error:
+        return _unreached(error, say)
+    except Exception as error:  # noqa: BLE001 - whatever a server makes of a probe, the others are asked too
+        return say("nonsense", f"the answer cannot be read: {type(error).__name__}", "see what answers there")
 
 
-class _TooLateError(Exception):
-    """The time is over."""
+def _followed(
+    server: Server, probe: Probe, headers: Mapping[str, str], deadline: float, share: Share
+) -> Answer | Silence:
+    """The answer, after redirects on the same host alone: what is sent for the first path goes to no other."""
+    say = _sayer(server, probe)
+    body = None if probe.body is None else msgspec.json.encode(probe.body)
+    plain = {"Accept": probe.accept, "User-Agent": "lockllm"}
+    sent = {**plain, **headers, **({"Content-Type": "application/json"} if body is not None else {})}
+    path = server.root + probe.path
+    for _ in range(_MOST_REDIRECTS):
+        raw = http_answer.exchange(_connection(server), probe.method, path, body, sent, deadline)
+        if raw.status not in _REDIRECTS or "location" not in raw.headers or probe.method != "GET":
+            return _judged(probe, raw, say, share)
+        try:
+            target = urlsplit(urljoin(server.origin + path, raw.headers["location"]))
+            there = (target.scheme, target.hostname, target.port or _PORTS.get(target.scheme))
+        except ValueError:
+            return say("redirect", "is redirected to what is no address", "see what stands before the server")
+        if there != (server.scheme, server.host, server.port) or "@" in target.netloc:
+            where = (target.hostname or target.scheme)[:_MOST_NAME]
+            return say("redirect", f"is redirected to {where}", "name that host with --server to ask it")
+        path = (target.path or "/") + (f"?{target.query}" if target.query else "")
+        if not path.isascii() or any(char.isspace() or not char.isprintable() for char in path):
+            return say("redirect", "is redirected to what is no address", "see what stands before the server")
+        sent = plain
+    return say("redirect", "is redirected without end", "see what stands before the server")
 
 
-class _TooMuchError(Exception):
-    """The answer is too long."""
-
-
-def _connect(server: Server, deadline: float) -> http.client.HTTPConnection:
+def _connection(server: Server) -> http.client.HTTPConnection:
     import http.client
 
-    left = _left(deadline)
     if server.scheme == "https":
-        return http.client.HTTPSConnection(server.host, server.port, timeout=left)
-    return http.client.HTTPConnection(server.host, server.port, timeout=left)
+        return http.client.HTTPSConnection(server.host, server.port)
+    return http.client.HTTPConnection(server.host, server.port)
 
 
-def _exchange(
-    connection: http.client.HTTPConnection, probe: Probe, path: str, headers: Mapping[str, str], deadline: float
-) -> Answer | str:
-    """The answer, or where it is redirected to."""
-    body = None if probe.body is None else msgspec.json.encode(probe.body)
-    sent = {**headers, **({"Content-Type": "application/json"} if body is not None else {})}
-    connection.request(probe.method, path, body=body, headers=sent)
-    _limit(connection, deadline)
-    response = connection.getresponse()
-    taken = {name.lower(): value for name, value in response.getheaders()}
-    if response.status in _REDIRECTS and "location" in taken and probe.method == "GET":
-        return taken["location"]
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        _limit(connection, deadline)
-        part = response.read1(1 << 16)
-        if not part:
-            break
-        parts.append(part)
-        size += len(part)
-        if size > _MOST_BODY:
-            raise _TooMuchError
-    length = response.getheader("Content-Length")
-    if length and length.isascii() and length.isdigit() and size < (said := int(length[-18:])):
-        import http.client as client
-
-        raise client.IncompleteRead(b"", said - size)
-    text = b"".join(parts)[:_MOST_BODY].decode("utf-8", "replace")
-    return Answer(probe=probe, status=response.status, headers=taken, text=text, json=_json(text, taken))
-
-
-def _judged(answer: Answer, say: Callable[[str, str, str], Silence]) -> Answer | Silence:
-    """An answer to read, or what its status means."""
-    status = answer.status
+def _judged(probe: Probe, raw: Raw, say: Callable[[str, str, str], Silence], share: Share) -> Answer | Silence:
+    """An answer to read, or what its status or its body means."""
+    status = raw.status
     if status == 401:
         return say("key", "answers 401: it wants a key", "name the variable that holds it with --api-key-env")
     if status == 403:
@@ -225,21 +216,31 @@ def _judged(answer: Answer, say: Callable[[str, str, str], Silence]) -> Answer |
         )
     if status in (404, 405, 501):
         return say("missing", f"answers {status}", "name the address of an inference server with --server")
-    if status >= 400:
+    if status != 200:
         return say("error", f"answers {status}", "see the server's log")
-    wanted = answer.probe.accept.startswith("application/json")
-    if wanted and answer.json is None and "html" in answer.headers.get("content-type", "").lower():
-        return say("nonsense", "answers with a web page", "see whether an engine listens there")
-    return answer
-
-
-def _json(text: str, headers: Mapping[str, str]) -> Any:
-    if "json" not in headers.get("content-type", "json").lower() and text.lstrip()[:1] not in ("{", "["):
-        return None
+    if not probe.accept.startswith("application/json"):
+        return Answer(probe=probe, status=status, headers=raw.headers, text=http_answer.text(raw.body, share))
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError):
-        return None
+        return Answer(probe=probe, status=status, headers=raw.headers, text="", json=http_answer.whole(raw.body, share))
+    except Broken as error:
+        page = "html" in raw.headers.get("content-type", "").lower()
+        if page:
+            return say("nonsense", "answers with a web page", "see whether an engine listens there")
+        return say("nonsense", str(error), "see what answers there")
+
+
+def _unreached(error: Exception, say: Callable[[str, str, str], Silence]) -> Silence:
+    """Why no connection came about, or what ended it."""
+    names = {each.__name__ for each in type(error).__mro__}
+    if "SSLCertVerificationError" in names:
+        why = getattr(error, "verify_message", "") or "it is not trusted"
+        mend = "name the file of its authority with the variable SSL_CERT_FILE"
+        return say("unreachable", f"its certificate is refused: {why}"[:200], mend)
+    if "SSLError" in names:
+        return say("unreachable", "it speaks no TLS that we know", "see whether its address begins with http://")
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    kind = "nonsense" if isinstance(error, ConnectionError) else "unreachable"
+    return say(kind, reason[:200], "see whether host and port are right")
 
 
 def _sayer(server: Server, probe: Probe) -> Callable[[str, str, str], Silence]:
@@ -249,34 +250,21 @@ def _sayer(server: Server, probe: Probe) -> Callable[[str, str, str], Silence]:
     return say
 
 
-def _limit(connection: http.client.HTTPConnection, deadline: float) -> None:
-    if connection.sock is not None:
-        connection.sock.settimeout(_left(deadline))
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise _TooLateError
-    return left
-
-
-def _netloc(server: Server) -> str:
-    return urlsplit(server.url).netloc
-
-
 def _without_user(text: str) -> str:
     return text.rpartition("@")[2]
 
 
 def key_headers(key: str | None, headers: Iterable[str]) -> dict[str, str]:
-    """The headers of a key and of `--header 'Name: value'` words. UsageError for a word that is none."""
+    """The headers of a key and of `--header 'Name: value'` words. UsageError for what no header can hold, without its text."""
     found: dict[str, str] = {}
     for word in headers:
-        name, colon, value = word.partition(":")
-        if not colon or not name.strip() or any(char in word for char in "\r\n"):
+        name, _, value = (part.strip() for part in word.partition(":"))
+        if not (_TOKEN.fullmatch(name) and value and _VALUE.fullmatch(value)):
             raise UsageError("a header has no name and value", where="--header", mend="write it like 'X-Tenant: blue'")
-        found[name.strip()] = value.strip()
+        found[name] = value
     if key:
-        found["Authorization"] = f"Bearer {key}"
+        if not _VALUE.fullmatch(key.strip()):
+            mend = "set the variable to the key alone, in one line"
+            raise UsageError("the key holds characters that no header can", where="--api-key-env", mend=mend)
+        found["Authorization"] = f"Bearer {key.strip()}"
     return found

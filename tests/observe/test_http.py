@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,7 +11,7 @@ import pytest
 
 from lockllm.engines import Answer, Probe
 from lockllm.errors import UsageError
-from lockllm.observe import http
+from lockllm.observe import http, http_answer
 from lockllm.observe.http import Server, Silence
 
 PROBE = Probe(path="/version")
@@ -100,6 +101,14 @@ def test_all_probes_are_asked_at_once_and_answered_in_their_order() -> None:
         (b"", "nonsense", "the answer is no HTTP"),
         (reply(b"", "302 Found", more="Location: http://203.0.113.9/x\r\n"), "redirect", "redirected to 203.0.113.9"),
         (reply(b"", "302 Found", more="Location: /version\r\n"), "redirect", "redirected without end"),
+        (reply(b"", "302 Found", more="Location: //evil.example/x\r\n"), "redirect", "redirected to evil.example"),
+        (reply(b"", "302 Found", more="Location: http://127.0.0.1@evil.example/\r\n"), "redirect", "to evil.example"),
+        (reply(b"", "302 Found", more="Location: file:///etc/passwd\r\n"), "redirect", "redirected to file"),
+        (reply(b"", "302 Found", more="Location: unix:/run/docker.sock\r\n"), "redirect", "redirected to unix"),
+        (reply(b"", "302 Found", more="Location: http://169.254.169.254/x\r\n"), "redirect", "to 169.254.169.254"),
+        (reply(b"", "302 Found", more="Location: http://[\r\n"), "redirect", "redirected to what is no address"),
+        (reply(b"", "302 Found", more="Location: /a\x1b[31m\r\n"), "redirect", "redirected to what is no address"),
+        (reply(b"", "302 Found", more="Location: /a b\r\n"), "redirect", "redirected to what is no address"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
@@ -124,7 +133,7 @@ def test_a_server_that_never_ends_costs_its_time_and_no_more(start: bytes) -> No
 
 
 def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_MOST_BODY", 1 << 16)
+    monkeypatch.setattr(http_answer, "_MOST_BODY", 1 << 16)
     with serving(reply(b" " * (1 << 18))) as (server, _):
         assert silence(server).kind == "nonsense"
 
@@ -141,6 +150,26 @@ def test_a_redirect_on_the_same_host_is_followed_without_the_key() -> None:
     assert [("secret-key" in head) for head in asked] == [True, False]
 
 
+@pytest.mark.parametrize("location", ["version2", "HTTP://127.0.0.1:PORT/version2", "//127.0.0.1:PORT/version2#x"])
+def test_a_redirect_on_the_same_host_may_be_spelled_in_any_way(location: str) -> None:
+    def answer(head: str) -> bytes:
+        port = head.partition("Host: 127.0.0.1:")[2].partition("\r")[0]
+        moved = reply(b"", "302 Found", more=f"Location: {location.replace('PORT', port)}\r\n")
+        return moved if head.startswith("GET /version ") else reply(b'"there"')
+
+    with serving(answer) as (server, _):
+        (said,) = http.ask(server, [PROBE])
+    assert isinstance(said, Answer)
+
+
+def test_a_post_is_not_sent_again_where_a_redirect_leads() -> None:
+    moved = reply(b"", "307 Temporary Redirect", more="Location: /other\r\n")
+    with serving(moved) as (server, asked):
+        (said,) = http.ask(server, [Probe(path="/tokenize", method="POST", body={})])
+    assert isinstance(said, Silence)
+    assert (said.kind, len(asked)) == ("error", 1)
+
+
 def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://203.0.113.9:3128")
     monkeypatch.setenv("HTTP_PROXY", "http://203.0.113.9:3128")
@@ -155,11 +184,47 @@ def test_a_body_that_is_no_json_is_kept_as_text() -> None:
     assert (said.json, said.text) == (None, "vllm:cache 1\n")
 
 
-def test_deep_json_is_no_answer_to_read() -> None:
-    with serving(reply(b"[" * 200_000)) as (server, _):
-        (said,) = http.ask(server, [PROBE])
-    assert isinstance(said, Answer)
-    assert said.json is None
+WHOLE = b'{"version": "0.10.2"}'
+
+
+@pytest.mark.parametrize(
+    "answer, reason",
+    [
+        (reply(b"[" * 90_000), "the answer is no JSON"),
+        (reply(b"[" * 200_000), "the answer holds more than 100,000 values"),
+        (reply(b'{"version": "0.10.1", "version": "0.10.2"}'), "the answer holds a key twice"),
+        (reply(b'{"version": "0.10.2", "more": "\xff"}'), "the answer is no JSON"),
+        (reply(b'{"version": "0.10.2", "more": "\\ud800"}'), "the answer is no JSON"),
+        (reply(b'{"version": "0.10.2", "more": NaN}'), "the answer is no JSON"),
+        (reply(b'{"version": "0.10.2", "more": 1e999}'), "the answer is no JSON"),
+        (reply(b'{"version": "0.10.2", "more": ' + b"9" * 41 + b"}"), "the answer holds a number of 41 digits"),
+        (reply(b"\xef\xbb\xbf" + WHOLE), "the answer is no JSON"),
+        (reply(WHOLE + b"{}"), "the answer is no JSON"),
+        (reply(b""), "the answer is no JSON"),
+        (reply(WHOLE, more="Content-Encoding: gzip\r\n"), "the answer is compressed, and nobody asked for that"),
+        (reply(WHOLE, more="Content-Length: 5\r\n"), "the answer says in two ways how long it is"),
+        (reply(WHOLE, more="Transfer-Encoding: chunked\r\n"), "the answer says in two ways how long it is"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "the answer says in two ways how long it is"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n" + WHOLE, "the answer's length is no number"),
+        (reply(WHOLE, more=f"X-More: {'a' * 60_000}\r\nX-Most: {'a' * 6_000}\r\n"), "the answer's head is longer than 64 KiB"),
+        (reply(WHOLE, "206 Partial Content"), "answers 206"),
+        (reply(WHOLE, "302 Found"), "answers 302"),
+        (reply(WHOLE, "299 Odd"), "answers 299"),
+    ],
+)  # fmt: skip
+def test_what_two_readers_may_read_differently_is_no_answer(answer: bytes, reason: str) -> None:
+    with serving(answer) as (server, _):
+        assert silence(server).reason.endswith(f"/version: {reason}")
+
+
+def test_all_answers_together_have_one_share() -> None:
+    body = json.dumps({"data": [0] * 90_000}).encode()
+    with serving(reply(body)) as (server, _):
+        said = http.ask(server, [PROBE] * 12, seconds=10)
+    kept = [each for each in said if isinstance(each, Answer)]
+    assert len(kept) == 2
+    reasons = {each.reason.partition(": ")[2] for each in said if isinstance(each, Silence)}
+    assert reasons == {"the answers together are longer than any server's"}
 
 
 def test_waiting_ends_when_the_server_is_loaded() -> None:
@@ -168,6 +233,28 @@ def test_waiting_ends_when_the_server_is_loaded() -> None:
     with serving(lambda head: reply(b"{}", next(left, b"200 OK").decode())) as (server, asked):
         http.wait(server, PROBE, {}, 10)
     assert len(asked) == 3
+
+
+@pytest.mark.parametrize("endless", [b"", b"HTTP/1.1 200 OK\r\nX-Mor"])
+def test_waiting_ends_with_its_time_however_a_head_drips(endless: bytes) -> None:
+    over = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(endless)
+            while not over.wait(0.05):
+                connection.sendall(b"e")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,))
+        thread.start()
+        begun = time.monotonic()
+        http.wait(Server("http", "127.0.0.1", listener.getsockname()[1]), PROBE, {}, 0.5)
+        took = time.monotonic() - begun
+        over.set()
+        thread.join()
+    assert took < 5
 
 
 def test_waiting_ends_with_its_time() -> None:
@@ -199,6 +286,9 @@ def test_a_server_is_named_as_people_type_it(text: str, url: str) -> None:
         ("http://:80", "'http://:80' names no host"),
         ("http://host:99999", "http://host:99999 is no URL: Port out of range 0-65535"),
         ("http://ho st:80", "'http://ho st:80' names no host"),
+        ("http://host:80/?key=:p@", "a server's URL must not hold a query or fragment"),
+        ("http://host:80/#:p@", "a server's URL must not hold a query or fragment"),
+        ("http://host:0", "port 0 is none that a server listens on"),
     ],
 )
 def test_what_is_no_server_is_said_without_its_password(text: str, what: str) -> None:
@@ -209,7 +299,14 @@ def test_what_is_no_server_is_said_without_its_password(text: str, what: str) ->
 
 
 def test_a_header_needs_a_name_and_a_value() -> None:
-    assert http.key_headers("k", ["X-Tenant: blue"]) == {"X-Tenant": "blue", "Authorization": "Bearer k"}
-    for wrong in ("no colon", "X: a\r\nY: b", ": x"):
+    assert http.key_headers("k\n", ["X-Tenant: blue"]) == {"X-Tenant": "blue", "Authorization": "Bearer k"}
+    for wrong in ("no colon", "X: a\r\nY: b", ": x", "X Y: a", "X: \x00", "X: \u2603"):
         with pytest.raises(UsageError, match="a header has no name and value"):
             http.key_headers(None, [wrong])
+
+
+@pytest.mark.parametrize("key", ["hidden\r\nX: y", "hidden\x07", "hidden\u2603"])
+def test_a_key_that_no_header_can_hold_is_refused_without_its_text(key: str) -> None:
+    with pytest.raises(UsageError, match="the key holds characters that no header can") as raised:
+        http.key_headers(key, [])
+    assert "hidden" not in f"{raised.value.what}{raised.value.where}{raised.value.mend}"

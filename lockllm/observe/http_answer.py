@@ -1,0 +1,187 @@
+"""One exchange with a server that may be hostile: its bytes within a time and a size, its JSON only where it is whole."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+if TYPE_CHECKING:
+    import http.client
+
+_MOST_BODY = 8 << 20
+_MOST_TEXT = 4 << 20  # split into lines it takes twenty times as much
+_MOST_HEAD = 64 << 10
+_MOST_VALUES = 100_000  # in one JSON text: about 80 bytes of memory each
+_ALL_BYTES = 16 << 20
+_ALL_VALUES = 200_000
+_DIGITS = 40
+_PART = 1 << 16
+
+
+class Late(Exception):
+    """The time is over."""
+
+
+class Broken(Exception):
+    """What came is no answer: why not, as a clause."""
+
+
+class Share:
+    """What all kept answers of one conversation may hold together."""
+
+    def __init__(self, size: int = _ALL_BYTES, values: int = _ALL_VALUES) -> None:
+        self._size, self._values = size, values
+        self._lock = threading.Lock()
+
+    def take(self, size: int, values: int) -> None:
+        """Take so much of it. Broken where that is more than is left."""
+        with self._lock:
+            if size > self._size or values > self._values:
+                raise Broken("the answers together are longer than any server's")
+            self._size -= size
+            self._values -= values
+
+
+class Raw(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer as it came. Of one that is no 200 the body is left where it is."""
+
+    status: int
+    headers: Mapping[str, str]  # lower-case names
+    body: bytes = b""
+
+
+def left(deadline: float) -> float:
+    """Seconds until then. Late where there are none."""
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise Late
+    return seconds
+
+
+def exchange(
+    connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None, headers: Mapping[str, str],
+    deadline: float,
+) -> Raw:  # fmt: skip
+    """One request and its answer, over a connection of its own. Broken, Late, and what http.client raises."""
+    connection.timeout = left(deadline)
+    try:
+        connection.connect()
+        connection.sock = cast(Any, _Timed(connection.sock, deadline))
+        connection.request(method, path, body=body, headers=dict(headers))
+        with connection.getresponse() as response:
+            taken = {name.lower(): value for name, value in response.getheaders()}
+            if sum(len(name) + len(value) for name, value in response.getheaders()) > _MOST_HEAD:
+                raise Broken(f"the answer's head is longer than {_MOST_HEAD >> 10} KiB")
+            return Raw(status=response.status, headers=taken, body=_body(response) if response.status == 200 else b"")
+    finally:
+        connection.close()
+
+
+def text(body: bytes, share: Share) -> str:
+    """A body as text. Broken for one that is too long."""
+    if len(body) > _MOST_TEXT:
+        raise Broken(f"the answer is longer than {_MOST_TEXT >> 20} MiB")
+    share.take(len(body), 0)
+    return body.decode("utf-8", "replace")
+
+
+def whole(body: bytes, share: Share) -> Any:
+    """A body as JSON. Broken for what two readers may read differently: a key that stands twice, what is no UTF-8, no number."""
+    values = sum(map(body.count, (b",", b"[", b"{", b":")))
+    if values > _MOST_VALUES:
+        raise Broken(f"the answer holds more than {_MOST_VALUES:,} values")
+    try:
+        value = msgspec.json.decode(body)
+        json.loads(body, object_pairs_hook=_once, parse_int=_integer, parse_float=len)
+    except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
+        raise Broken("the answer is no JSON") from error
+    share.take(len(body), values)
+    return value
+
+
+def _body(response: http.client.HTTPResponse) -> bytes:
+    said = _length(response)
+    body = bytearray()
+    while part := response.read1(_PART):
+        body += part
+        if len(body) > _MOST_BODY:
+            raise Broken(f"the answer is longer than {_MOST_BODY >> 20} MiB")
+    if said is not None and len(body) < said:
+        raise Broken("the answer breaks off")
+    return bytes(body)
+
+
+def _length(response: http.client.HTTPResponse) -> int | None:
+    """How long a body is said to be. Broken where that is said in two ways, or the body is packed in one not asked for."""
+    lengths = {each.strip() for each in response.headers.get_all("content-length") or ()}
+    codings = [each.strip().lower() for each in response.headers.get_all("transfer-encoding") or ()]
+    packed = {each.strip().lower() for each in response.headers.get_all("content-encoding") or ()}
+    if packed - {"", "identity"}:
+        raise Broken("the answer is compressed, and nobody asked for that")
+    if codings not in ([], ["chunked"]) or len(lengths) + len(codings) > 1:
+        raise Broken("the answer says in two ways how long it is")
+    said = next(iter(lengths), None)
+    if said is None:
+        return None
+    if not (said.isascii() and said.isdigit()):
+        raise Broken("the answer's length is no number")
+    return int(said[-18:])
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise Broken("the answer holds a key twice")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise Broken(f"the answer holds a number of {len(digits)} digits")
+    return 0
+
+
+class _Timed:
+    """A connected socket that waits for no byte longer than what is left of the time, however they drip."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock, self._deadline = sock, deadline
+
+    def sendall(self, data: bytes) -> None:
+        """As a socket's, within the time."""
+        self._sock.settimeout(left(self._deadline))
+        self._sock.sendall(data)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """For `http.client`, which reads the answer from it."""
+        raw = self._sock.makefile(mode, buffering=0)  # type: ignore[call-overload]
+        return io.BufferedReader(_Reader(raw, self._sock, self._deadline), _PART)
+
+    def close(self) -> None:
+        """As a socket's: it stays open for a file that reads from it."""
+        self._sock.close()
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
+        super().__init__()
+        self._raw, self._sock, self._deadline = raw, sock, deadline
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """What comes within the time that is left."""
+        self._sock.settimeout(left(self._deadline))
+        return cast("int | None", cast(Any, self._raw).readinto(buffer))
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self._raw.close()
+        super().close()
