@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lockllm.documents import toml
-from lockllm.documents.terms import MOST_PROBLEMS, Waiver, leaves, read_policy, read_waivers
+from lockllm.documents.terms import MOST_PROBLEMS, Waiver, globbed, leaves, read_policy, read_waivers
 from lockllm.errors import LockError
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Fact, Path, Policy
@@ -26,7 +26,9 @@ LONG = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
 """Tables that stand at the end, one fact a line."""
 _RESERVED = ("lock_version", "unpinned", "absent", "requires", "policy", "waive")
 _MOST_FACTS = 20_000  # besides files
-_MOST_PAIRS = 1_000_000  # of a policy and a fact of the group that it names: each takes more than a microsecond
+_MOST_PAIRS = (
+    1_000_000  # of a policy or waiver and a fact of the group that it names: each takes more than a microsecond
+)
 _SETTINGS = ("include", "exclude")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f]|\A[A-Za-z]:[\\/]|\A[\\/]|(?:\A|[\\/])\.\.(?:[\\/]|\Z)")
@@ -118,7 +120,7 @@ def read(text: str, name: str = "llm.lock") -> Lock:
             (), f"the file holds {count:,} facts besides files, at most {_MOST_FACTS:,} are read", "run `lockllm lock`"
         )
     if (pairs := _pairs(lock)) > _MOST_PAIRS:
-        what = f"policies are held against facts {pairs:,} times: that is too often"
+        what = f"policies and waivers are held against facts {pairs:,} times: that is too often"
         problem(("policy",), what, "name the group in each")
     for path in sorted(lock.absent & values.keys()):
         problem(path, f"{keys.dotted(path)} is locked, and stands in [absent] too", "run `lockllm lock`")
@@ -187,9 +189,11 @@ def _leaves(path: Path, table: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
 
 
 def _pairs(lock: Lock) -> int:
-    """How often a policy is held against a fact."""
+    """How often a policy or waiver is held against a fact."""
+    if not lock.policy and not lock.waive:
+        return 0
     groups = Counter(path[0] for path in (*lock.values, *lock.absent))
-    globs = [keys.Glob(text) for text in lock.policy]
+    globs = [*map(keys.Glob, lock.policy), *(glob for glob, _ in globbed(lock.waive))]
     return sum(count for group, count in groups.items() for glob in globs if glob.enters(group))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -72,6 +73,15 @@ def read_waivers(raw: Any, problem: Any) -> tuple[Waiver, ...]:
                 Waiver(fact=fact, found=table["found"], reason=table["reason"], until=_day(table.get("until")))
             )
     return tuple(waivers)
+
+
+def globbed(waivers: Iterable[Waiver]) -> list[tuple[keys.Glob, Waiver]]:
+    """Waivers by what they name; one that spells no key names nothing."""
+    found = []
+    for each in waivers:
+        with suppress(ValueError):
+            found.append((keys.Glob(each.fact), each))
+    return found
 
 
 def leaves(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from lockllm.facts.checkpoint import FILES
 from lockllm.facts.fact import Fact, Kind, Path, Policy
 from lockllm.facts.observation import ABSENT
 from lockllm.facts.types import ANY
+from lockllm.judge.causes import Moved, roots
 from lockllm.judge.report import Change, Diff
 
 VERDICTS = {
@@ -87,39 +87,30 @@ def _moves(changes: list[Change]) -> list[Change]:
 
 
 def _because(changes: list[Change], before: Lock, after: Lock) -> list[Change]:
-    changed = {change.fact.path: change for change in changes}
-    direct: dict[Path, Path] = {}
-    for path in changed:
-        cause = _cause(path, changed, before, after)
-        if cause is not None:
-            direct[path] = cause
-    explained = []
-    for change in changes:
-        root, seen = change.fact.path, {change.fact.path}
-        while root in direct and direct[root] not in seen:
-            root = direct[root]
-            seen.add(root)
-        caused = root != change.fact.path
-        explained.append(msgspec.structs.replace(change, because=keys.dotted(root)) if caused else change)
-    return explained
+    moved = Moved([change.fact.path for change in changes])
+    direct = {
+        change.fact.path: cause
+        for change in changes
+        if (cause := _cause(change.fact, moved, before, after)) is not None
+    }
+    if not direct:
+        return changes
+    root = {path: keys.dotted(found) for path, found in roots(direct).items()}
+    return [
+        msgspec.structs.replace(change, because=root[change.fact.path]) if change.fact.path in root else change
+        for change in changes
+    ]
 
 
-def _cause(path: Path, changed: Mapping[Path, Change], before: Lock, after: Lock) -> Path | None:
-    fact = changed[path].fact
-    via = after.via.get(path) or before.via.get(path) or ""
-    for key in fact.follows_from:
-        base = keys.parse(key)
-        hit = [other for other in changed if other[: len(base)] == base and other != path]
-        if hit:
-            return next((other for other in hit if other[-1] in via), hit[0])
-    if via == fact_spec(after):
-        return None
-    for text in fact.causes:
-        glob = keys.Glob(text)
-        hit = [other for other in changed if other != path and glob.matches(other)]
-        if hit:
-            return next((other for other in hit if other[-1] in via), hit[0])
-    return _ENGINE if via in _RESOLVED and _ENGINE in changed and path != _ENGINE else None
+def _cause(fact: Fact[Any], moved: Moved, before: Lock, after: Lock) -> Path | None:
+    via = after.via.get(fact.path) or before.via.get(fact.path) or ""
+    base = moved.base(fact, via)
+    if base is not None or via == fact_spec(after):
+        return base
+    cause = moved.cause(fact, via)
+    if cause is not None:
+        return cause
+    return _ENGINE if via in _RESOLVED and _ENGINE in moved and fact.path != _ENGINE else None
 
 
 def fact_spec(lock: Lock) -> str:

@@ -20,11 +20,12 @@ VERSION = 1
 PARTS = ("weights", "template", "engine", "numerics", "sampling")
 """The facts of each part are the registry's rows with that `part`; a change of the list is a new VERSION."""
 _LENGTH = 8
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=str)
 
 
 def of_lock(lock: Lock) -> str:
     """The id of what was locked."""
-    return _joined(parts_of_lock(lock))
+    return joined(parts_of_lock(lock))
 
 
 def parts_of_lock(lock: Lock) -> dict[str, str]:
@@ -40,11 +41,11 @@ def of_observation(observation: Observation, lock: Lock | None = None) -> str:
         if value is not ABSENT and (lock is None or path in lock.values)
     }
     if lock is not None:
-        return _joined(_parts(seen, {path for path in lock.values if path not in seen}))
+        return joined(_parts(seen, {path for path in lock.values if path not in seen}))
     hidden = {
         row.path for row in registry.ROWS for each in observation.unobserved if row.path[: len(each.path)] == each.path
     }
-    return _joined(_parts(seen, {path for path in hidden if path not in seen}))
+    return joined(_parts(seen, {path for path in hidden if path not in seen}))
 
 
 def of_results(lock: Lock, locked: Mapping[str, str], results: Mapping[Path, Result]) -> str:
@@ -55,7 +56,7 @@ def of_results(lock: Lock, locked: Mapping[str, str], results: Mapping[Path, Res
         if result.status is not Status.MATCH and path in lock.values
     }
     if not moved:
-        return _joined(locked)
+        return joined(locked)
     found: dict[Path, Any] = {}
     unknown: set[Path] = set()
     for path in lock.values:
@@ -69,10 +70,11 @@ def of_results(lock: Lock, locked: Mapping[str, str], results: Mapping[Path, Res
                 found[path] = result.found
         else:
             unknown.add(path)
-    return _joined({**_parts(found, unknown), **{part: word for part, word in locked.items() if part not in moved}})
+    return joined({**_parts(found, unknown), **{part: word for part, word in locked.items() if part not in moved}})
 
 
-def _joined(parts: Mapping[str, str]) -> str:
+def joined(parts: Mapping[str, str]) -> str:
+    """The id that its parts make."""
     return "-".join((str(VERSION), *(parts[part] for part in PARTS)))
 
 
@@ -112,7 +114,7 @@ def _table(path: Path, value: tuple[tuple[str, str | int], ...]) -> str:
 
 
 def _encoded(path: Path, value: Any) -> str:
-    return json.dumps([list(path), _normal(path, value)], separators=(",", ":"), default=str)
+    return _ENCODER.encode([path, _normal(path, value)])
 
 
 def _normal(path: Path, value: Any) -> Any:

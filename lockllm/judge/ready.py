@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from lockllm.documents.lock import Lock
+from lockllm.documents.terms import Waiver, globbed
 from lockllm.facts import keys, registry
 from lockllm.facts.checkpoint import FILES
 from lockllm.facts.fact import Fact, Family, Path, Policy
+from lockllm.facts.keys import Glob
 from lockllm.facts.observation import ABSENT
 from lockllm.facts.types import FILE
 from lockllm.judge import fingerprint
@@ -43,13 +46,22 @@ class Ready:
         self.unpinned = {keys.dotted(path): reason for path, reason in lock.unpinned.items()}
         self.engine = " ".join(str(lock.get(key)) for key in ("engine.name", "engine.version") if lock.get(key))
         self.parts = fingerprint.parts_of_lock(lock)
-        self.fingerprint = fingerprint.of_lock(lock)
+        self.fingerprint = fingerprint.joined(self.parts)
+        self._waivers = globbed(lock.waive)
+        self._waivers_of: dict[str, list[tuple[Glob, Waiver]]] = {}
 
     def expect(self, fact: Fact[Any]) -> Expected:
         """What the lock says of a fact; ABSENT for one that it does not hold."""
         value = self.all.get(fact.path, ABSENT)
         plain = value.__class__ in _PLAIN or (fact.type is FILE and value.__class__ is dict)
         return Expected(fact, value, registry.dump(fact, value), self.policies.of(fact), plain)
+
+    def waivers(self, fact: Fact[Any]) -> Iterable[Waiver]:
+        """The waivers that name a fact, living or not."""
+        group = fact.group
+        if group not in self._waivers_of:
+            self._waivers_of[group] = [each for each in self._waivers if each[0].enters(group)]
+        return (waiver for glob, waiver in self._waivers_of[group] if glob.matches(fact.path))
 
     def is_extra(self, path: Path) -> bool:
         """Whether a fact that the lock does not hold is one that it denies: a member of a family that it lists whole."""
@@ -68,7 +80,7 @@ class Ready:
         )
 
     def _is_default(self, glob: str) -> bool:
-        return keys.Glob(glob).exact and registry.fact(glob).policy is self.lock.policy[glob]
+        return Glob(glob).exact and registry.fact(glob).policy is self.lock.policy[glob]
 
 
 def of(lock: Lock) -> Ready:

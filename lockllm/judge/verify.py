@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from lockllm.documents.lock import Lock
+from lockllm.documents.terms import Waiver
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Fact, Path, Policy, Stage
 from lockllm.facts.observation import ABSENT, Check, CheckStatus, Observation, Raw
@@ -19,8 +20,9 @@ from lockllm.judge.report import Fingerprints, Report, Result, Status
 from lockllm.judge.witness import NOT_SEEN, Witnesses, Word
 
 _EXTRA = "remove what was added, or run `lockllm lock` if it is meant"
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|\Z)")
+_DAY = r"\d{4}-\d{2}-\d{2}(T|\Z)"
 _WORDS = tuple((status.value, status) for status in Status)
+_UNSEEN = (Status.UNKNOWN, Status.NOT_DUE)
 _CHECKED = (Status.MATCH, Status.MISMATCH, Status.ALLOWED, Status.WAIVED)
 
 
@@ -91,6 +93,7 @@ class _Judge:
     def __init__(self, held: Ready, observation: Observation, stage: Stage, allow_unknown: tuple[str, ...]) -> None:
         self.lock = held.lock
         self.stage = stage
+        self._waivers = held.waivers
         self.day = _day(observation.observed_at)
         self.witnesses = Witnesses(observation)
         self._allowed = compile_globs(allow_unknown)
@@ -152,7 +155,7 @@ class _Judge:
 
     def _differs(self, result: Result, expected: Any, word: Word) -> Result:
         fact = result.fact
-        waiver = next((each for each in self.lock.waive if self._waives(each, fact, word.value)), None)
+        waiver = next((each for each in self._waivers(fact) if self._waives(each, fact, word.value)), None)
         if waiver is not None:
             return msgspec.structs.replace(result, status=Status.WAIVED, reason=waiver.reason)
         if result.policy is Policy.IGNORE:
@@ -175,35 +178,44 @@ class _Judge:
                 return True
         return fact.type.compatible(expected, found)
 
-    def _waives(self, waiver: Any, fact: Fact[Any], found: Any) -> bool:
-        try:
-            named = keys.Glob(waiver.fact).matches(fact.path)
-        except ValueError:
-            return False
+    def _waives(self, waiver: Waiver, fact: Fact[Any], found: Any) -> bool:
         living = waiver.until is None or (self.day is not None and self.day <= waiver.until)
-        return named and living and registry.same(fact, registry.read(fact, waiver.found), found)
+        return living and registry.same(fact, registry.read(fact, waiver.found), found)
 
     def _follow(self) -> None:
         """An unseen fact matches where all that it follows from are computed matches."""
-        for path, result in self.results.items():
-            unseen = result.status in (Status.UNKNOWN, Status.NOT_DUE) and result.expected is not None
-            if unseen and result.fact.follows_from and all(map(self._proves, result.fact.follows_from)):
+        waiting = [
+            (path, result)
+            for path, result in self.results.items()
+            if result.status in _UNSEEN and result.expected is not None and result.fact.follows_from
+        ]
+        bases = {key for _, result in waiting for key in result.fact.follows_from}
+        unproven = {key: self._unproven(key) for key in bases}
+        for path, result in waiting:
+            if all(unproven[key] == set() for key in result.fact.follows_from):
                 self.results[path] = msgspec.structs.replace(
                     result, status=Status.MATCH, found=result.expected, seen=False, blocking=False, reason="",
                     mend=result.fact.mend, source=f"follows from {' and '.join(result.fact.follows_from)}",
                 )  # fmt: skip
+                for others in unproven.values():
+                    if others:
+                        others.discard(path)
 
-    def _proves(self, key: str) -> bool:
+    def _unproven(self, key: str) -> set[Path] | None:
+        """The facts at or below a key that are no computed matches; None where there is none at all to prove anything."""
         base = keys.parse(key)
-        members = [result for path, result in self.results.items() if path[: len(base)] == base]
-        return bool(members) and all(
-            result.status is Status.MATCH and all(reading.evidence != "claimed" for reading in result.readings[:1])
-            for result in members
-        )
+        members = {path: result for path, result in self.results.items() if path[: len(base)] == base}
+        if not members:
+            return None
+        return {
+            path
+            for path, result in members.items()
+            if result.status is not Status.MATCH or any(each.evidence == "claimed" for each in result.readings[:1])
+        }
 
 
 def _day(observed_at: str) -> str | None:
-    return observed_at[:10] if _DAY.match(observed_at) else None
+    return observed_at[:10] if re.match(_DAY, observed_at) else None
 
 
 def _chooser(only: tuple[str, ...], skip: tuple[str, ...]) -> Callable[[Path], bool]:
