@@ -12,11 +12,11 @@ import msgspec
 
 from lockllm.errors import UsageError
 from lockllm.prompt.probes import PROBES, as_served
-from lockllm.prompt.readings import OWN_RENDERER, format_of
-from lockllm.prompt.render import Analysis, Rendered, render, study
+from lockllm.prompt.readings import OWN_RENDERER
+from lockllm.prompt.render import Analysis, Rendered, format_of, render, study
 from lockllm.prompt.resolve import resolve
 from lockllm.prompt.rules import NEWEST, Rules, rules
-from lockllm.prompt.templates import CONFIG, Candidate, Read, document
+from lockllm.prompt.templates import CONFIG, TOKEN_MAP, Candidate, Read, document
 from lockllm.prompt.tokens import special_tokens
 
 _MOST = 64 * 2**20
@@ -51,9 +51,7 @@ def compose(held: Material | None, given: Given) -> tuple[Candidate, Rendered]:
     body = request(given.request)
     visible: Mapping[str, Any] = {}
     if held is not None:
-        visible = held.gguf_tokens or special_tokens(
-            document(held.read, CONFIG) or {}, document(held.read, "special_tokens_map.json")
-        )
+        visible = held.gguf_tokens or special_tokens(document(held.read, CONFIG) or {}, document(held.read, TOKEN_MAP))
     if given.template is not None:
         chosen = template(given.template)
     else:

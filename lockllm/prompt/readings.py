@@ -12,11 +12,11 @@ from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.prompt import live, probes
-from lockllm.prompt.render import Analysis, Refused, Rendered, renderings, study
+from lockllm.prompt.render import Analysis, Refused, Rendered, format_of, renderings_at, study, study_as
 from lockllm.prompt.resolve import Resolution, resolve
 from lockllm.prompt.rules import NEWEST, Rules, rules
 from lockllm.prompt.sandbox import Program
-from lockllm.prompt.templates import CONFIG, Candidate, Read, document
+from lockllm.prompt.templates import CONFIG, TOKEN_MAP, Candidate, Read, document
 from lockllm.prompt.tokens import special_tokens
 
 OWN_RENDERER = {
@@ -75,9 +75,7 @@ def observe(
     winner = resolution.winner
     found: list[Reading | Unobserved | Check] = [*_identity(resolution, by)]
     if winner is not None and winner.text is not None:
-        tokens = dict(gguf_tokens or {})
-        if not tokens:
-            tokens = special_tokens(document(read, CONFIG) or {}, document(read, "special_tokens_map.json"))
+        tokens = dict(gguf_tokens or {}) or _tokens(read, names)
         found += _studied(winner, tokens, given, tokenizer_json, by)
     found += _findings(resolution)
     return Prompt(
@@ -105,13 +103,25 @@ def _identity(resolution: Resolution, by: By) -> Iterator[Reading | Unobserved]:
             yield Unobserved(("chat_template", "sha256"), "the engine's own code is the template", "pin engine.version")
 
 
+def _tokens(read: Read, names: Sequence[str]) -> dict[str, Any] | str:
+    """The special tokens of a folder, or why they are not known: a rendering without them would be another prompt."""
+    held = {name: document(read, name) for name in (CONFIG, TOKEN_MAP)}
+    unread = next((name for name, found in held.items() if found is None and name in names), None)
+    if unread is not None:
+        return f"{unread} cannot be read, and what special tokens there are is not known"
+    return special_tokens(held[CONFIG] or {}, held[TOKEN_MAP])
+
+
 def _studied(
-    winner: Candidate, tokens: Mapping[str, Any], given: Setup, tokenizer_json: str | None, by: By
+    winner: Candidate, special: dict[str, Any] | str, given: Setup, tokenizer_json: str | None, by: By
 ) -> Iterator[Reading | Unobserved | Check]:
     source = winner.source
     library = given.version if given.engine == "transformers" else given.transformers
     applied = rules(library)
+    tokens = {} if isinstance(special, str) else special
     analysis, texts = _examined(winner.text or "", tokens, given, applied)
+    if isinstance(special, str):
+        texts = (Refused(special, world=True),) * len(texts)
     if isinstance(analysis, Refused):
         for name in ("context", "content_format"):
             yield Unobserved(("chat_template", name), f"the template cannot be read: {analysis.reason}")
@@ -134,9 +144,8 @@ def _studied(
     if given.served is not None and applied is not None and not ids.brief:
         rendered = [_named(texts)]
         if clock:
-            rendered = [
-                _rendered_at(each, winner, tokens, given, analysis) for each in live.moments(given.served, given.zone)
-            ]
+            moments = live.moments(given.served, given.zone)
+            rendered = _rendered_at(moments, winner.text or "", tokens, given, analysis, applied)
         bos = tokens.get("bos_token")
         yield live.as_served(given.served, rendered, bos if isinstance(bos, str) else "", ids, clock=bool(clock))
 
@@ -144,26 +153,27 @@ def _studied(
 def _examined(
     template: str, tokens: Mapping[str, Any], given: Setup, applied: Rules | None
 ) -> tuple[Analysis | Refused, tuple[Rendered | Refused, ...]]:
-    """One child for syntax tree and probes; two where what is rendered depends on the tree."""
-    asked = [each.request for each in probes.PROBES.values()]
-    if given.content_format or given.engine not in {"vllm", "sglang"}:
-        requests = [_served(each, given, given.content_format or "string") for each in asked]
+    """One child for syntax tree and probes, which may be rendered as the tree says."""
+    engine = given.engine
+    if engine not in {"vllm", "sglang"} or given.content_format:
+        requests = _requests(given, given.content_format or "string")
         return study(template, requests, tokens, probes.NOW, applied=applied)
-    analysis = study(template, (), tokens, probes.NOW, applied=applied)[0]
-    served = "string" if isinstance(analysis, Refused) else format_of(analysis, given.engine)
-    return analysis, renderings(
-        template, [_served(each, given, served) for each in asked], tokens, probes.NOW, applied=applied
-    )
+    forms = {form: _requests(given, form) for form in ("string", "openai")}
+    return study_as(engine, template, forms, tokens, probes.NOW, applied=applied)
 
 
 def _rendered_at(
-    moment: dt.datetime, winner: Candidate, tokens: Mapping[str, Any], given: Setup, analysis: Analysis | Refused
-) -> dict[str, str]:
-    """The probes as they are rendered at another moment than the one that is locked."""
+    moments: Sequence[dt.datetime], template: str, tokens: Mapping[str, Any], given: Setup,
+    analysis: Analysis | Refused, applied: Rules,
+) -> list[dict[str, str]]:  # fmt: skip
+    """The probes as they are rendered at other moments than the one that is locked."""
     form = given.content_format or ("string" if isinstance(analysis, Refused) else format_of(analysis, given.engine))
-    requests = [_served(each.request, given, form) for each in probes.PROBES.values()]
-    library = given.version if given.engine == "transformers" else given.transformers
-    return _named(renderings(winner.text or "", requests, tokens, moment, applied=rules(library)))
+    found = renderings_at(template, _requests(given, form), tokens, moments, applied=applied)
+    return [_named(texts) for texts in found]
+
+
+def _requests(given: Setup, form: str) -> list[dict[str, Any]]:
+    return [_served(each.request, given, form) for each in probes.PROBES.values()]
 
 
 def _named(texts: Sequence[Rendered | Refused]) -> dict[str, str]:
@@ -194,11 +204,6 @@ class _Ids:
             self.source = counted.source
             self._made.update(zip(new, counted.ids, strict=True))
         return [self._made[each] for each in texts]
-
-
-def format_of(analysis: Analysis, engine: str | None) -> str:
-    """How that engine hands content to the template: string or openai."""
-    return analysis.sglang_format if engine == "sglang" else analysis.vllm_format
 
 
 def _served(request: Mapping[str, Any], given: Setup, content_format: str) -> dict[str, Any]:

@@ -11,13 +11,10 @@ import msgspec
 
 from lockllm.errors import UsageError, WorldError
 from lockllm.prompt.rules import Rules
-from lockllm.prompt.sandbox import TEMPLATE_LIMITS, Limits, Outcome, run
+from lockllm.prompt.sandbox import BOUNDS, TEMPLATE_LIMITS, Limits, Outcome, run
 
-_BOUNDS = {
-    "memory": "it needs more memory than a template may take",
-    "depth": "it is nested or calls itself too deeply",
-    "size": "its output is too long",
-}
+_LONGEST_TEMPLATE = 2**20
+_LONGEST_TOKENS = 2**20
 REQUEST_KEYS = (
     "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "chat_template_kwargs",
 )  # fmt: skip
@@ -74,40 +71,99 @@ def renderings(
     applied: Rules | None = None, limits: Limits = TEMPLATE_LIMITS,
 ) -> tuple[Rendered | Refused, ...]:  # fmt: skip
     """One answer for each request, from one child."""
-    return study(template, requests, special_tokens, now, applied=applied, limits=limits, analyze=False)[1]
+    return renderings_at(template, requests, special_tokens, (now,), applied=applied, limits=limits)[0]
+
+
+def renderings_at(
+    template: str, requests: Sequence[Mapping[str, Any]], special_tokens: Mapping[str, Any],
+    moments: Sequence[datetime], *, applied: Rules | None = None, limits: Limits = TEMPLATE_LIMITS,
+) -> tuple[tuple[Rendered | Refused, ...], ...]:  # fmt: skip
+    """For each moment one answer for each request, all from one child."""
+    jobs = [job(request, moment) for moment in moments for request in requests]
+    task = work(template, special_tokens, applied, analyze=False)
+    texts = _done(task, jobs, len(jobs), limits)[1]
+    each = len(requests)
+    return tuple(texts[at * each : (at + 1) * each] for at in range(len(moments)))
 
 
 def study(
     template: str, requests: Sequence[Mapping[str, Any]], special_tokens: Mapping[str, Any], now: datetime, *,
-    applied: Rules | None = None, limits: Limits = TEMPLATE_LIMITS, analyze: bool = True,
+    applied: Rules | None = None, limits: Limits = TEMPLATE_LIMITS,
 ) -> tuple[Analysis | Refused, tuple[Rendered | Refused, ...]]:  # fmt: skip
     """What the template reads, and one answer for each request, from one child."""
-    jobs = [
-        {
-            "request": {name: request[name] for name in REQUEST_KEYS if name in request},
-            "tokens": dict(special_tokens), "now": now.replace(tzinfo=None).isoformat(),
-        }
-        for request in requests
-    ]  # fmt: skip
-    rules = (applied or Rules())._asdict()
-    task = {"kind": "template", "template": template, "rules": rules, "analyze": analyze, "jobs": jobs}
-    outcome = run(task, ("jinja2", "markupsafe"), limits)
+    jobs = [job(request, now) for request in requests]
+    return _done(work(template, special_tokens, applied, analyze=True), jobs, len(jobs), limits)
+
+
+def study_as(
+    engine: str, template: str, requests: Mapping[str, Sequence[Mapping[str, Any]]], special_tokens: Mapping[str, Any],
+    now: datetime, *, applied: Rules | None = None, limits: Limits = TEMPLATE_LIMITS,
+) -> tuple[Analysis | Refused, tuple[Rendered | Refused, ...]]:  # fmt: skip
+    """As `study`, where an engine takes the content format from the syntax: `string` or `openai` -> the requests in it."""
+    jobs = [job(request, now, form) for form, listed in requests.items() for request in listed]
+    task = work(template, special_tokens, applied, analyze=True, engine=engine)
+    return _done(task, jobs, max(map(len, requests.values()), default=0), limits)
+
+
+def format_of(analysis: Analysis, engine: str | None) -> str:
+    """How that engine hands content to the template: string or openai."""
+    return str(getattr(analysis, _form_of(engine)))
+
+
+def work(
+    template: str, special_tokens: Mapping[str, Any], applied: Rules | None, *, analyze: bool, engine: str | None = None
+) -> dict[str, Any]:
+    """What a child is told of a template, besides its jobs."""
+    return {
+        "kind": "template", "template": template, "rules": (applied or Rules())._asdict(), "analyze": analyze,
+        "tokens": dict(special_tokens), "form_of": _form_of(engine),
+    }  # fmt: skip
+
+
+def job(request: Mapping[str, Any], now: datetime, form: str = "") -> dict[str, Any]:
+    """One rendering, done where the engine's content format is `form`, or whatever it is."""
+    kept = {name: request[name] for name in REQUEST_KEYS if name in request}
+    return {"request": kept, "now": now.replace(tzinfo=None).isoformat(), "form": form}
+
+
+def told(
+    outcome: Outcome, expected: int, *, analyzed: bool
+) -> tuple[Analysis | Refused, tuple[Rendered | Refused, ...]]:  # fmt: skip
+    """What a child's answers say; where there are fewer than expected, the rest is refused with the reason."""
     answers = list(outcome.answers)
-    if answers and "stale" in answers[0]:
-        stale = f"{answers[0]['stale']} has known escapes from its sandbox: 3.1.6 is needed"
-        outcome, answers = Outcome((), stale, world=True), []
     analysis: Analysis | Refused = _refused({}, outcome)
-    if analyze and answers:
+    if analyzed and answers:
         first = answers.pop(0)
         analysis = msgspec.convert(first, Analysis) if "vllm_format" in first else _refused(first, outcome)
-    texts = [_answer(each, outcome) for each in answers[: len(jobs)]]
-    texts += [_refused({}, outcome)] * (len(jobs) - len(texts))
+    texts = [_answer(each, outcome) for each in answers[:expected]]
+    texts += [_refused({}, outcome)] * (expected - len(texts))
     return analysis, tuple(texts)
 
 
 def digest(text: str) -> str:
     """The sha256 of a text's UTF-8 bytes. Raises UnicodeEncodeError for a text that has none."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _done(
+    task: Mapping[str, Any], jobs: Sequence[Any], expected: int, limits: Limits
+) -> tuple[Analysis | Refused, tuple[Rendered | Refused, ...]]:
+    if (reason := _too_long(task)) is not None:
+        return reason, (reason,) * expected
+    return told(run(task, jobs, ("jinja2", "markupsafe"), limits), expected, analyzed=task["analyze"])
+
+
+def _too_long(task: Mapping[str, Any]) -> Refused | None:
+    """Why the child is not even asked: what it would be told is no template that a model ever had."""
+    if len(task["template"]) > _LONGEST_TEMPLATE:
+        return Refused(f"it is longer than {_LONGEST_TEMPLATE:,} characters", bounded=True)
+    if sum(len(name) + len(text) for name, text in task["tokens"].items()) > _LONGEST_TOKENS:
+        return Refused(f"its special tokens are longer than {_LONGEST_TOKENS:,} characters", bounded=True)
+    return None
+
+
+def _form_of(engine: str | None) -> str:
+    return "sglang_format" if engine == "sglang" else "vllm_format"
 
 
 def _answer(found: Mapping[str, Any], outcome: Outcome) -> Rendered | Refused:
@@ -122,11 +178,13 @@ def _answer(found: Mapping[str, Any], outcome: Outcome) -> Rendered | Refused:
 
 def _refused(found: Mapping[str, Any], outcome: Outcome) -> Refused:
     if "bound" in found:
-        return Refused(_BOUNDS[found["bound"]], bounded=True)
+        return Refused(BOUNDS[found["bound"]], bounded=True)
     if "refused" in found:
         words = str(found["refused"]).strip() or str(found.get("type", "no reason given"))
         named = found.get("type") in {"TypeError", "ValueError", "KeyError", "AttributeError", "ZeroDivisionError"}
         return Refused(f"{found['type']}: {words}" if named else words)
+    if "lost" in found:
+        return Refused(f"{found['type']}: {found['lost']}", world=True)
     if outcome.world:
         return Refused(outcome.ended, world=True)
     return Refused(outcome.ended or "its process ended without an answer", bounded=True)

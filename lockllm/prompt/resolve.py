@@ -33,6 +33,7 @@ _NEWEST = {
 }  # fmt: skip
 _GGUF_ONLY = {"llama.cpp", "llama-cpp-python"}
 _OLDEST = {"vllm": (0, 9)}
+_LONGEST_PATH = 4_096  # of Linux; a pattern with a gap takes the square of it
 _MULTIMODAL = ("vision_config", "audio_config", "vision_tower", "thinker_config")
 
 
@@ -149,7 +150,8 @@ def _choose(
 
 def _guessed(model: str, model_type: object) -> Candidate | None:
     """A conversation of SGLang's own, by words of the path or the type: `parser/conversation.py`, 0.5.23."""
-    found = next((name for pattern, name in _GUESSES if re.search(pattern, model, re.IGNORECASE)), None)
+    path = model[:_LONGEST_PATH]
+    found = next((name for pattern, name in _GUESSES if re.search(pattern, path, re.IGNORECASE)), None)
     if found is None and isinstance(model_type, str):
         found = _GUESSED_TYPES.get(model_type)
     return Candidate(None, "guessed-from-path", found) if found else None

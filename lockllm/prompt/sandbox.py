@@ -20,12 +20,12 @@ _MIB = 2**20
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child may use beyond what it holds when it starts on foreign input."""
+    """What a child may use beyond what it holds when it starts on foreign input, for all jobs together."""
 
-    seconds: float = 1.5  # of processor time, for all jobs together
+    seconds: float = 1.5  # of processor time
     patience: float = 15.0  # of the clock, on a machine that has other things to do
     memory: int = 128 * _MIB
-    longest: int = 8 * _MIB  # characters of one answer
+    longest: int = _MIB  # characters, or token ids, of all answers
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -36,22 +36,31 @@ class Program(msgspec.Struct, frozen=True):
 
 
 TEMPLATE_LIMITS = Limits()
-TOKENIZER_LIMITS = Limits(seconds=20.0, patience=60.0, memory=3072 * _MIB)
+BOUNDS = {
+    "memory": "it needs more memory than it may take",
+    "depth": "it is nested or calls itself too deeply",
+    "size": "its output is too long",
+    "names": "it reads too many names",
+}
+"""Which bound stopped it, as a child says it -> why, for people."""
+_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+"""Signals that no template sends itself: somebody, or a machine without memory, ends the process."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
     """The answers in the order of the jobs; `ended` says why there are fewer than jobs, where there are.
 
-    `world`: the reason lies with this machine, not with what was run.
+    `world`: the reason lies with this machine, not with what was run. `library`: the version that did the jobs.
     """
 
     answers: tuple[dict[str, Any], ...]
     ended: str = ""
     world: bool = False
+    library: str = ""
 
 
 def run(
-    task: Mapping[str, Any], modules: Sequence[str], limits: Limits, program: Program | None = None
+    task: Mapping[str, Any], jobs: Sequence[Any], modules: Sequence[str], limits: Limits, program: Program | None = None
 ) -> Outcome:  # fmt: skip
     """Do the jobs of a task in a child that can import these modules. Never raises for what is foreign.
 
@@ -63,12 +72,12 @@ def run(
     start = [sys.executable, "-I", "-S", "-B", "-c", _START]
     if program is not None:
         start = [program.path, "-I", "-B", "-W", "ignore", "-c", _START_THERE]
-    work = _written(task)
-    if work is None:
+    work, listed = _written(task), _written(jobs)
+    if work is None or listed is None:
         return Outcome((), "the request is nested too deeply")
-    room = 8 * len(work)  # a long request is no attack: it may be held a few times over
+    room = 8 * len(listed)  # a long request is no attack: it may be held a few times over
     bounds = {"seconds": limits.seconds, "longest": limits.longest + room, "memory": limits.memory + room}
-    given = json.dumps(bounds).encode() + b"\n" + work
+    given = b"".join(each + b"\n" for each in (json.dumps(bounds).encode(), work, listed))
     try:
         child = subprocess.Popen(
             [*start, *places],
@@ -83,10 +92,21 @@ def run(
             out, late = _talk(child, given, limits.patience, 8 * (limits.longest + room))
         finally:
             child.kill()
-    return Outcome(_lines(out), late or _ending(child.returncode))
+    return outcome(out, late, child.returncode)
 
 
-def _written(task: Mapping[str, Any]) -> bytes | None:
+def outcome(out: bytes, late: str, code: int) -> Outcome:
+    """What a child said, and how it ended: `late` is why it was ended, if it was, and `code` its exit code."""
+    found = _lines(out)
+    reason = late or _ending(code)
+    if not found or "ready" not in found[0]:
+        missing = found[0].get("missing") if found else None
+        return Outcome((), str(missing or reason or "its process ended without an answer"), world=True)
+    outside = not late and code < 0 and _signal(code) in _OUTSIDE
+    return Outcome(found[1:], reason, world=outside, library=str(found[0]["ready"]))
+
+
+def _written(task: Any) -> bytes | None:
     try:
         return json.dumps(task, ensure_ascii=False).encode("utf-8", "surrogatepass")
     except RecursionError:
@@ -114,7 +134,10 @@ def _environment() -> dict[str, str]:
 
 
 def _talk(child: subprocess.Popen[bytes], given: bytes, patience: float, longest: int) -> tuple[bytes, str]:
-    """Write to the child and read from it at once, until it ends, the time is over or it says too much."""
+    """Write to the child and read from it at once, until it ends, the time is over or it says too much.
+
+    Its standard input stays open: where that closes early, this process is gone, and the child ends.
+    """
     assert child.stdin is not None
     assert child.stdout is not None
     deadline = time.monotonic() + patience
@@ -134,7 +157,6 @@ def _talk(child: subprocess.Popen[bytes], given: bytes, patience: float, longest
                     rest = rest[_put(child.stdin.fileno(), rest) :]
                     if not rest:
                         waiting.unregister(child.stdin)
-                        child.stdin.close()
                     continue
                 part = os.read(child.stdout.fileno(), 65_536)
                 if not part:
@@ -174,13 +196,19 @@ def _lines(out: bytes) -> tuple[dict[str, Any], ...]:
     return tuple(found)
 
 
-def _ending(code: int | None) -> str:
+def _ending(code: int) -> str:
     if not code:
         return ""
-    if code < 0:
-        import signal
+    if code > 0:
+        return f"its process ended with exit code {code}"
+    name = _signal(code)
+    return "it needs too much processor time" if name in {"SIGPROF", "SIGXCPU"} else f"its process was ended by {name}"
 
-        if -code in (signal.SIGPROF, signal.SIGXCPU):
-            return "it needs too much processor time"
-        return f"its process was ended by signal {-code}"
-    return f"its process ended with exit code {code}"
+
+def _signal(code: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

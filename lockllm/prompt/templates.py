@@ -15,10 +15,13 @@ Read = Callable[[str], "bytes | None"]
 JINJA = "chat_template.jinja"
 FOLDER = "additional_chat_templates/"
 CONFIG = "tokenizer_config.json"
+TOKEN_MAP = "special_tokens_map.json"
 LEGACY = "chat_template.json"
 PROCESSOR = "processor_config.json"
 DEFAULT = "default"
 TOOL_USE = "tool_use"
+_VALUES = 1_000_000  # in one JSON text: about 100 bytes of memory each
+_DIGITS = 4_000
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -82,12 +85,21 @@ def shelve(read: Read, names: Sequence[str], gguf: Mapping[str, str] | None = No
 
 
 def document(read: Read, name: str) -> Mapping[str, Any] | None:
-    """A JSON object of the checkpoint, or None where the file is missing or holds something else."""
+    """A JSON object of the checkpoint, or None where the file is missing, holds something else or values without end."""
+    raw = read(name) or b""
+    if sum(map(raw.count, (b",", b"[", b"{", b":"))) > _VALUES:
+        return None
     try:
-        value = json.loads((read(name) or b"").decode())
+        value = json.loads(raw.decode(), parse_int=_integer)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"a whole number of {len(digits)} digits")
+    return int(digits)
 
 
 def _file(read: Read, name: str, problems: list[str], called: str) -> Candidate | None:

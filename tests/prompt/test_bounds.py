@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lockllm.errors import UsageError, WorldError
-from lockllm.prompt.render import Refused, Rendered, render, renderings, study
+from lockllm.prompt.render import Refused, Rendered, render, renderings, study, work
 from lockllm.prompt.sandbox import Limits, run
 from lockllm.prompt.tokenizer import token_ids
 
@@ -136,9 +136,7 @@ def test_half_a_surrogate_pair_and_a_deep_request_are_refused() -> None:
 
 def test_the_child_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    outcome = run(
-        {"kind": "template", "template": "x", "rules": {}, "analyze": False, "jobs": []}, ("jinja2", "markupsafe"), SOON
-    )
+    outcome = run(work("x", {}, None, analyze=False), (), ("jinja2", "markupsafe"), SOON)
     assert outcome.ended == ""
     from lockllm.prompt import sandbox
 
@@ -147,7 +145,7 @@ def test_the_child_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_library_is_this_machine_and_not_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = run({"kind": "template"}, ("no_such_library_of_ours",), SOON)
+    outcome = run({"kind": "template"}, (), ("no_such_library_of_ours",), SOON)
     assert outcome.world
     monkeypatch.setattr("sys.executable", "")
     with pytest.raises(WorldError, match="cannot be rendered here"):
