@@ -8,7 +8,7 @@ import click
 
 from lockllm.cli import _git, _options
 from lockllm.judge.diff import diff as compare
-from lockllm.output import DIFF_FORMATS, render_diff
+from lockllm.output import DIFF_FORMATS, diff_pieces
 from lockllm.output.escape import readable
 
 
@@ -41,6 +41,6 @@ def command(
     before, after = _git.sides(sides, os.getcwd())
     result = compare(before.lock, after.lock, names=(before.name, after.name))
     result = _git.with_templates(result, before, after)
-    text = render_diff(result, format_, **_options.text_options(color, full, quiet, verbose))
-    click.echo(text, nl=False, color=True)
+    for piece in diff_pieces(result, format_, **_options.text_options(color, full, quiet, verbose)):
+        click.echo(piece, nl=False, color=True)
     ctx.exit(1 if exit_code and result.changes else 0)

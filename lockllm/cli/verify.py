@@ -11,7 +11,7 @@ import click
 from lockllm.cli import _files, _options
 from lockllm.facts.fact import Path
 from lockllm.judge.verify import best, verify
-from lockllm.output import FORMATS, render_report
+from lockllm.output import FORMATS, report_pieces
 from lockllm.output.escape import readable
 
 
@@ -68,10 +68,12 @@ def command(
         verify(lock, seen, name=name, stage=_options.stage(stage), gate=gate, subject=subject, **narrowed)
         for name, lock in zip(names, read, strict=True)
     ])  # fmt: skip
-    text = render_report(report, format_, **_options.text_options(color, full, quiet, verbose))
-    click.echo(text, nl=False, color=True)
+    first = ""
+    for piece in report_pieces(report, format_, **_options.text_options(color, full, quiet, verbose)):
+        first = first or piece
+        click.echo(piece, nl=False, color=True)
     if report.exit_code:
-        _termination_log(text if format_ == "text" else "")
+        _termination_log(first if format_ == "text" else "")
     for warning in report.warnings if format_ not in ("text",) else ():
         click.echo(f"lockllm: warning: {readable(warning)}", err=True)
     sys.stdout.flush()

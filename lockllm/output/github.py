@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.judge.report import Report, Result, Status
 from lockllm.output.escape import command_data, command_property
@@ -11,19 +13,23 @@ from lockllm.output.values import show_pair
 _LEVEL = {"match": "notice", "mismatch": "error", "unknown": "error"}
 
 
-def report(report: Report) -> str:
-    """One command a line. Only what raises the exit code is an error; what is only told is a warning."""
+def report(report: Report) -> Iterator[str]:
+    """One command a line, in pieces. Only what raises the exit code is an error; what is only told is a warning."""
     counts = nothing_checked(report) or f"{tally(report)}; {report.counts.get('unpinned', 0)} not pinned"
     looked_at = report.subject or "this host"
     level = _LEVEL.get(report.status, "error")
     summary = f"{report.lock} against {looked_at} (stage {report.stage.value}): {counts}"
     if report.gate != "enforce":
         summary += f"; the gate is {report.gate}: nothing is refused"
-    lines = [_command(level, report.lock, f"lockllm {report.status}", summary)]
-    lines += [_result(each, report) for each in report.results if each.status is not Status.MATCH]
-    lines += [_check(each, report) for each in report.checks if each.status is not CheckStatus.PASS]
-    lines += [_command("warning", report.lock, "lockllm", warning) for warning in report.warnings]
-    return "\n".join(lines) + "\n"
+    yield _command(level, report.lock, f"lockllm {report.status}", summary)
+    for result in report.results:
+        if result.status is not Status.MATCH:
+            yield _result(result, report)
+    for check in report.checks:
+        if check.status is not CheckStatus.PASS:
+            yield _check(check, report)
+    for warning in report.warnings:
+        yield _command("warning", report.lock, "lockllm", warning)
 
 
 def _result(result: Result, report: Report) -> str:
@@ -61,4 +67,4 @@ def _sentences(*parts: str | None) -> str:
 
 
 def _command(level: str, file: str, title: str, text: str) -> str:
-    return f"::{level} file={command_property(file)},title={command_property(title)}::{command_data(text)}"
+    return f"::{level} file={command_property(file)},title={command_property(title)}::{command_data(text)}\n"

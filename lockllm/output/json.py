@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
+
+import msgspec
 
 from lockllm.documents import observation as document
 from lockllm.facts.keys import dotted
@@ -15,14 +18,16 @@ from lockllm.judge.report import Change, Diff, Report, Result
 from lockllm.output.escape import valid_unicode
 from lockllm.output.inspected import best
 
+_QUICK = json.JSONEncoder(ensure_ascii=True, allow_nan=False)  # with an indent it is ten times slower
 _ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, indent=2)
+_AT_ONCE = 500  # entries in one piece
 _DEEPEST = 60
 _WORST = (CheckStatus.FAIL, CheckStatus.UNKNOWN, CheckStatus.PASS)
 
 
-def report(report: Report) -> str:
-    """A report: `report_version` 1."""
-    return write(
+def report(report: Report) -> Iterator[str]:
+    """A report: `report_version` 1, in pieces."""
+    yield from pieces(
         {
             "report_version": 1,
             "status": report.status,
@@ -34,28 +39,30 @@ def report(report: Report) -> str:
             "engine": report.engine,
             "gate": report.gate,
             "fingerprint": {"locked": report.fingerprint.locked, "observed": report.fingerprint.observed},
-            "counts": dict(report.counts),
+            "counts": report.counts,
             "results": map(_result, report.results),
-            "checks": [_named_check(each) for each in report.checks],
-            "unpinned": dict(report.unpinned),
-            "others": list(report.others),
-            "warnings": list(report.warnings),
+            "checks": map(_named_check, report.checks),
+            "unpinned": report.unpinned,
+            "others": report.others,
+            "warnings": report.warnings,
         }
     )
+    yield "\n"
 
 
-def diff(diff: Diff) -> str:
-    """What moved between two locks: `diff_version` 1. A moved file is one removed and one added."""
-    return write(
+def diff(diff: Diff) -> Iterator[str]:
+    """What moved between two locks: `diff_version` 1, in pieces. A moved file is one removed and one added."""
+    yield from pieces(
         {
             "diff_version": 1,
             "before": diff.before,
             "after": diff.after,
             "verdict": diff.verdict,
-            "changes": [entry for change in diff.changes for entry in _change(change)],
-            "warnings": list(diff.warnings),
+            "changes": (entry for change in diff.changes for entry in _change(change)),
+            "warnings": diff.warnings,
         }
     )
+    yield "\n"
 
 
 def observation(observation: Observation) -> str:
@@ -75,28 +82,52 @@ def inspection(facts: Sequence[Reading], checks: Sequence[Check] = (), unobserve
     )
 
 
-def write(document: dict[str, Any]) -> str:
+def write(document: Mapping[str, Any]) -> str:
     """A document as text: ASCII alone, and nothing that a CI system would take for a command of its own."""
-    members = ",\n".join(f"  {_text(key)}: {_member(value)}" for key, value in document.items())
-    return f"{{\n{members}\n}}\n".replace("##", "#\\u0023")
+    return "".join(pieces(document)) + "\n"
 
 
-def _member(value: Any) -> str:
-    """A member of the document, entry by entry: a report on 100,000 files is not held three times over."""
-    if isinstance(value, dict):
-        held = {valid_unicode(str(key)): each for key, each in value.items()}
-        entries = [f"    {_text(key)}: {_text(each)}" for key, each in held.items()]
-    elif isinstance(value, (list, tuple, Iterator)):
-        entries = [f"    {_text(each)}" for each in value]
+def pieces(document: Mapping[str, Any], indent: int = 0) -> Iterator[str]:
+    """A document as text, a piece at a time: a report on every file of a large checkpoint is never held whole."""
+    margin = "\n" + " " * (indent + 2)
+    before = "{" + margin
+    for key, value in document.items():
+        opens = f"{before}{_text(key)}: "
+        if isinstance(value, (Mapping, list, tuple, Iterator)):
+            yield from _entries(opens, value, margin)
+        else:
+            yield _harmless(opens + _text(value, margin))
+        before = "," + margin
+    yield "\n" + " " * indent + "}"
+
+
+def _entries(opens: str, value: Any, margin: str) -> Iterator[str]:
+    """A member that holds others, some of them at a time."""
+    inner = margin + "  "
+    if isinstance(value, Mapping):
+        brackets = "{}"
+        texts = (f"{_text(str(key))}: {_text(each, inner)}" for key, each in value.items())
     else:
-        return _text(value)
-    opens, closes = "{}" if isinstance(value, dict) else "[]"
-    return opens + "\n" + ",\n".join(entries) + "\n  " + closes if entries else opens + closes
+        brackets = "[]"
+        texts = (_text(each, inner) for each in value)
+    before = opens + brackets[0] + inner
+    while some := list(islice(texts, _AT_ONCE)):
+        yield _harmless(before + ("," + inner).join(some))
+        before = "," + inner
+    yield margin + brackets[1] if before != opens + brackets[0] + inner else opens + brackets
 
 
-def _text(value: Any) -> str:
-    """An entry, indented as one of a member. No string holds a line break in JSON, so each one is structure."""
-    return _ENCODER.encode(_plain(value, 2)).replace("\n", "\n    ")
+def _harmless(text: str) -> str:
+    return text.replace("##", "#\\u0023")
+
+
+def _text(value: Any, margin: str = "\n") -> str:
+    """A value behind a margin. No string holds a line break in JSON, so each one is structure."""
+    try:
+        text: str = msgspec.json.format(_QUICK.encode(value), indent=2)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):  # what JSON lacks: spelled in words
+        text = _ENCODER.encode(_plain(value, 2))
+    return text.replace("\n", margin)
 
 
 def _result(result: Result) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.judge.report import Report, Result, Status
 from lockllm.output.escape import xml
@@ -11,27 +14,27 @@ from lockllm.output.values import show, show_pair
 _SETTLED = (Status.ALLOWED, Status.WAIVED, Status.IGNORED, Status.NOT_DUE)
 
 
-def report(report: Report) -> str:
-    """A mismatch is a failure, an unknown an error, what is tolerated or not due is skipped."""
-    cases = [_result(each) for each in report.results]
-    cases += [_check(each, each.name in report.told_only) for each in report.checks]
-    if nothing := nothing_checked(report):
-        cases.append(("error", _case("lockllm", "verdict", _outcome("error", nothing))))
-    kinds = [kind for kind, _ in cases]
-    numbers = f'tests="{len(cases)}" failures="{kinds.count("failure")}" errors="{kinds.count("error")}"'
-    skipped = f'skipped="{kinds.count("skipped")}"'
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuites name="lockllm verify" {numbers}>',
-        f'  <testsuite name="{xml(report.lock)}" hostname="{xml(report.host)}" {numbers} {skipped}>',
-        "    <properties>",
-        *(f'      <property name="{name}" value="{xml(value)}"/>' for name, value in _properties(report)),
-        "    </properties>",
-        *(text for _, text in cases),
-        "  </testsuite>",
-        "</testsuites>",
-    ]
-    return "\n".join(lines) + "\n"
+def report(report: Report) -> Iterator[str]:
+    """A mismatch is a failure, an unknown an error, what is tolerated or not due is skipped. In pieces."""
+    nothing = nothing_checked(report)
+    kinds = Counter(map(_kind, report.results))
+    kinds.update(_kind_of_check(each, report) for each in report.checks)
+    kinds["error"] += bool(nothing)
+    numbers = f'tests="{sum(kinds.values())}" failures="{kinds["failure"]}" errors="{kinds["error"]}"'
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield f'<testsuites name="lockllm verify" {numbers}>\n'
+    suite = f'name="{xml(report.lock)}" hostname="{xml(report.host)}" {numbers} skipped="{kinds["skipped"]}"'
+    yield f"  <testsuite {suite}>\n    <properties>\n"
+    for name, value in _properties(report):
+        yield f'      <property name="{name}" value="{xml(value)}"/>\n'
+    yield "    </properties>\n"
+    for result in report.results:
+        yield _result(result) + "\n"
+    for check in report.checks:
+        yield _check(check, _kind_of_check(check, report)) + "\n"
+    if nothing:
+        yield _case("lockllm", "verdict", _outcome("error", nothing)) + "\n"
+    yield "  </testsuite>\n</testsuites>\n"
 
 
 def _properties(report: Report) -> list[tuple[str, str]]:
@@ -46,30 +49,32 @@ def _properties(report: Report) -> list[tuple[str, str]]:
     ]
 
 
-def _result(result: Result) -> tuple[str, str]:
-    kind, message, detail = _judged(result)
-    return kind, _case(result.fact.group, result.fact.key, _outcome(kind, message, detail))
+def _result(result: Result) -> str:
+    kind = _kind(result)
+    message, detail = _judged(result)
+    return _case(result.fact.group, result.fact.key, _outcome(kind, message, detail))
 
 
-def _judged(result: Result) -> tuple[str, str, list[str]]:
-    """The kind of outcome (empty where it passed), its message, and lines of detail."""
+def _kind(result: Result) -> str:
+    """The kind of outcome; empty where it passed."""
     if result.status is Status.MATCH:
-        return "", "", []
+        return ""
+    if not result.blocking or result.status in _SETTLED:
+        return "skipped"
+    return "error" if result.status is Status.UNKNOWN else "failure"
+
+
+def _judged(result: Result) -> tuple[str, list[str]]:
+    """The message of an outcome, and lines of detail."""
+    if result.status is Status.MATCH:
+        return "", []
     if result.status in (Status.UNKNOWN, Status.NOT_DUE):
-        kind = "error" if result.blocking else "skipped"
-        return (
-            kind,
-            f"{result.status.value}: {result.reason or 'not seen'}",
-            [f"mend: {result.mend}"] if result.mend else [],
-        )
+        words = f"{result.status.value}: {result.reason or 'not seen'}"
+        return words, [f"mend: {result.mend}"] if result.mend else []
     expected, found = show_pair(result.expected, result.found)
     if result.status in _SETTLED:
-        return (
-            "skipped",
-            f"{result.status.value}: expected {expected}, found {found}",
-            [result.reason] if result.reason else [],
-        )
-    kind = "failure" if result.blocking else "skipped"
+        words = f"{result.status.value}: expected {expected}, found {found}"
+        return words, [result.reason] if result.reason else []
     told = "" if result.blocking else "only told: "
     detail = [f"expected: {show(result.expected, full=True)}", f"found: {show(result.found, full=True)}"]
     labels = (
@@ -79,19 +84,17 @@ def _judged(result: Result) -> tuple[str, str, list[str]]:
         ("effect", f"{result.fact.kind.value}: {result.fact.effect}"),
         ("mend", result.mend),
     )
-    return (
-        kind,
-        f"{told}expected {expected}, found {found}",
-        detail + [f"{label}: {text}" for label, text in labels if text],
-    )
+    return f"{told}expected {expected}, found {found}", detail + [f"{label}: {text}" for label, text in labels if text]
 
 
-def _check(check: Check, told_only: bool) -> tuple[str, str]:
+def _kind_of_check(check: Check, report: Report) -> str:
     kind = {CheckStatus.PASS: "", CheckStatus.UNKNOWN: "skipped", CheckStatus.FAIL: "failure"}[check.status]
-    if kind == "failure" and told_only:
-        kind = "skipped"
+    return "skipped" if kind and check.name in report.told_only else kind
+
+
+def _check(check: Check, kind: str) -> str:
     detail = [f"{label}: {text}" for label, text in (("seen at", check.source), ("mend", check.mend)) if text]
-    return kind, _case("check", check.name, _outcome(kind, check.detail, detail))
+    return _case("check", check.name, _outcome(kind, check.detail, detail))
 
 
 def _case(group: str, name: str, outcome: list[str]) -> str:

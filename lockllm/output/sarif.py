@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lockllm import __version__
@@ -12,31 +13,22 @@ from lockllm.facts.observation import Check, CheckStatus
 from lockllm.facts.registry import family
 from lockllm.judge.report import Report, Result, Status
 from lockllm.output.escape import line
-from lockllm.output.json import write
+from lockllm.output.json import pieces
 from lockllm.output.order import nothing_checked
 from lockllm.output.values import show_pair
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _HOME = "https://pypi.org/project/lockllm-cli/"
+_VERDICT = "lockllm.verdict"
 _ABOUT = {row.name: row.about for row in checks.CHECKS}
 
 
-def report(report: Report) -> str:
-    """What raises the exit code has level error, what is only told warning, what is tolerated note."""
-    results, rules = [], dict[str, dict[str, Any]]()
-    for each in report.results:
-        if each.status not in (Status.MATCH, Status.NOT_DUE):
-            rule = _rule_of(each, rules)
-            results.append(_result(each, rule, list(rules).index(rule), report))
-    for check in report.checks:
-        if check.status is not CheckStatus.PASS:
-            rules.setdefault(
-                check.name, _rule(check.name, _ABOUT.get(check.name, check.name), checks.effect(check.name))
-            )
-            results.append(_check(check, list(rules).index(check.name), report))
-    if nothing := nothing_checked(report):
-        rules["lockllm.verdict"] = _rule("lockllm.verdict", "Something was checked.", "a gate that saw nothing")
-        results.append(_entry("lockllm.verdict", len(rules) - 1, "error", nothing, "verdict", report))
+def report(report: Report) -> Iterator[str]:
+    """What raises the exit code has level error, what is only told warning, what is tolerated note. In pieces."""
+    told = [each for each in report.results if each.status not in (Status.MATCH, Status.NOT_DUE)]
+    failed = [check for check in report.checks if check.status is not CheckStatus.PASS]
+    rules = _rules(report, told, failed)
+    at = {name: number for number, name in enumerate(rules)}
     driver = {"name": "lockllm", "version": __version__, "informationUri": _HOME, "rules": list(rules.values())}
     invocation = {
         "executionSuccessful": True,
@@ -50,21 +42,47 @@ def report(report: Report) -> str:
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "invocations": [invocation],
-        "results": results,
+        "results": _results(report, told, failed, at),
         "properties": {
             "stage": report.stage.value, "subject": report.subject, "gate": report.gate, "counts": dict(report.counts),
             "notDue": [each.fact.key for each in report.results if each.status is Status.NOT_DUE],
         },
     }  # fmt: skip
-    return write({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+    yield f'{{\n  "$schema": "{_SCHEMA}",\n  "version": "2.1.0",\n  "runs": [\n    '
+    yield from pieces(run, 4)
+    yield "\n  ]\n}\n"
 
 
-def _rule_of(result: Result, rules: dict[str, dict[str, Any]]) -> str:
-    fact = result.fact
-    held = family(fact.path)
-    name = dotted(held.path) if held else fact.key
-    rules.setdefault(name, _rule(name, fact.about, fact.effect, fact.mend))
-    return name
+def _rules(report: Report, told: Sequence[Result], failed: Sequence[Check]) -> dict[str, dict[str, Any]]:
+    rules: dict[str, dict[str, Any]] = {}
+    for each in told:
+        name, fact = _rule_of(each), each.fact
+        if name not in rules:
+            rules[name] = _rule(name, fact.about, fact.effect, fact.mend)
+    for check in failed:
+        if check.name not in rules:
+            rules[check.name] = _rule(check.name, _ABOUT.get(check.name, check.name), checks.effect(check.name))
+    if nothing_checked(report):
+        rules[_VERDICT] = _rule(_VERDICT, "Something was checked.", "a gate that saw nothing")
+    return rules
+
+
+def _results(
+    report: Report, told: Sequence[Result], failed: Sequence[Check], at: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
+    lock = _uri(report.lock)
+    for each in told:
+        rule = _rule_of(each)
+        yield _result(each, rule, at[rule], lock)
+    for check in failed:
+        yield _check(check, at[check.name], check.name in report.told_only, lock)
+    if nothing := nothing_checked(report):
+        yield _entry(_VERDICT, at[_VERDICT], "error", nothing, "verdict", lock)
+
+
+def _rule_of(result: Result) -> str:
+    held = family(result.fact.path)
+    return dotted(held.path) if held else result.fact.key
 
 
 def _rule(name: str, about: str, effect: str, mend: str = "") -> dict[str, Any]:
@@ -78,11 +96,11 @@ def _rule(name: str, about: str, effect: str, mend: str = "") -> dict[str, Any]:
     return rule
 
 
-def _result(result: Result, rule: str, at: int, report: Report) -> dict[str, Any]:
+def _result(result: Result, rule: str, at: int, lock: str) -> dict[str, Any]:
     key = result.fact.key
     if result.status is Status.UNKNOWN:
         text = f"{key} could not be seen: {result.reason}; mend: {result.mend}"
-        return _entry(rule, at, "error" if result.blocking else "note", text, key, report)
+        return _entry(rule, at, "error" if result.blocking else "note", text, key, lock)
     expected, found = show_pair(result.expected, result.found)
     text = f"{key}: expected {expected}, found {found}"
     for label, value in (
@@ -91,7 +109,7 @@ def _result(result: Result, rule: str, at: int, report: Report) -> dict[str, Any
     ):  # fmt: skip
         text += f"; {label}: {value}" if value else ""
     level = "error" if result.blocking else "warning" if result.status is Status.MISMATCH else "note"
-    entry = _entry(rule, at, level, text, key, report)
+    entry = _entry(rule, at, level, text, key, lock)
     if result.status in (Status.WAIVED, Status.IGNORED):
         entry["suppressions"] = [
             {"kind": "external", "status": "accepted", "justification": line(result.reason or result.status.value)}
@@ -99,16 +117,16 @@ def _result(result: Result, rule: str, at: int, report: Report) -> dict[str, Any
     return entry
 
 
-def _check(check: Check, at: int, report: Report) -> dict[str, Any]:
+def _check(check: Check, at: int, told_only: bool, lock: str) -> dict[str, Any]:
     failed = check.status is CheckStatus.FAIL
-    level = "note" if not failed else "warning" if check.name in report.told_only else "error"
+    level = "note" if not failed else "warning" if told_only else "error"
     text = f"{check.name} {'fails' if failed else 'cannot tell'}: {check.detail}"
     for label, value in (("at", check.source), ("mend", check.mend)):
         text += f"; {label}: {value}" if value else ""
-    return _entry(check.name, at, level, text, check.name, report)
+    return _entry(check.name, at, level, text, check.name, lock)
 
 
-def _entry(rule: str, at: int, level: str, text: str, key: str, report: Report) -> dict[str, Any]:
+def _entry(rule: str, at: int, level: str, text: str, key: str, lock: str) -> dict[str, Any]:
     return {
         "ruleId": line(rule),
         "ruleIndex": at,
@@ -116,7 +134,7 @@ def _entry(rule: str, at: int, level: str, text: str, key: str, report: Report) 
         "message": {"text": _message(text)},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": _uri(report.lock)}, "region": {"startLine": 1}},
+                "physicalLocation": {"artifactLocation": {"uri": lock}, "region": {"startLine": 1}},
                 "logicalLocations": [{"fullyQualifiedName": line(key), "kind": "member"}],
             }
         ],
