@@ -26,8 +26,10 @@ _SHAPE = re.compile(
     r"|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
 )
 _PAIR = re.compile(
-    r"(?P<head>(?P<quote>[\"']?)(?P<name>[A-Za-z_][\w.-]{0,60})(?P=quote)\s*[:=]\s*[\"']?)(?P<value>[^\"',;&\s}\])]+)"
+    r"(?P<head>(?P<quote>[\"']?)(?<![\w.-])(?P<name>[\w.-]+)(?P=quote)\s*[:=]\s*[\"']?)(?P<value>[^\"',;&\s}\])]+)"
 )
+"""A name begins where a word does, so that a long word is looked at once and not from each of its letters."""
+_LONGEST_NAME = 61
 _ENDS = re.compile(
     r"(?i)(?:.*[_.-])?(?:\w*api_?key|(?:access|private|secret|admin)_?key|keys?|\w*token|\w*secret|\w*passw(?:or)?d|passphrase"
     r"|credentials?|auth|authorization|cookie|dsn)\Z"
@@ -131,7 +133,8 @@ def _without_secrets(found: re.Match[str]) -> str:
 
 
 def _pair(found: re.Match[str]) -> str:
-    named = _ENDS.match(found["name"]) and secret_name(found["name"])
+    name = found["name"][-_LONGEST_NAME:].lstrip("0123456789.-")
+    named = _ENDS.match(name) and secret_name(name.replace("-", "_"))
     if not named or found["value"].lower() in _PLAIN or found["value"].startswith(("$", "{")):
         return found.group()
     return found["head"] + HIDDEN

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from lockllm.engines import Context, Engine
+from lockllm.engines._values import secret_name
 from lockllm.errors import LockllmError
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Stage
@@ -99,7 +100,7 @@ def _rules(
 
     if said is not None and said.engine is engine:
         told = said
-        _guarded(pile, f"answers of {engine.name}", lambda: engine.from_http(told.answers, context()))
+        _guarded(pile, f"answers of {engine.name}", lambda: asking.kept(engine.from_http(told.answers, context())))
         _guarded(pile, f"answers of {engine.name}", lambda: joining.replicas(told, engine, context()))
     if request.log is not None:
         log = request.log
@@ -200,7 +201,9 @@ def _secrets(request: Request, found: Serving) -> tuple[str, ...]:
     given = found.plan.given if found.plan else None
     env = {**(found.found.process.env if found.found else {}), **found.env}
     named = [value for name, value in env.items() if is_secret(name) and len(value) >= 8]
-    keys = [request.api_key] if request.api_key else []
+    keys = [request.api_key.strip()] if request.api_key else []
+    for name, value in http.key_headers(None, request.headers).items():
+        keys += value.split() if secret_name(name.replace("-", "_").lower()) else []
     return (*(given.secrets if given else ()), *named, *keys)
 
 

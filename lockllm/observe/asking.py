@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from lockllm import engines
 from lockllm.engines import Answer, Engine, Probe
-from lockllm.facts.observation import Check, CheckStatus
+from lockllm.facts.observation import Check, CheckStatus, Raw, Reading, Unobserved
 from lockllm.observe import http
 from lockllm.observe.http import Server, Silence
 from lockllm.observe.http_answer import Share
@@ -21,6 +22,7 @@ _TOLD = ("key", "loading", "timeout", "redirect", "nonsense", "refused", "unreac
 """Kinds of silence, those first that say most about the whole server."""
 _NOBODY = ("refused", "unreachable", "timeout", "loading")
 """Kinds that no other question would get past."""
+_MOST_READ = 1 << 18
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +69,19 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
         return http.ask(self.server, probes, self.headers, max(0.1, self.until - time.monotonic()), self.share)
 
 
+def kept(read: Iterable[Reading | Unobserved]) -> Iterator[Reading | Unobserved]:
+    """What an engine reads in answers, as far as one server's facts go: a value of many megabytes is none that anybody set."""
+    left = _MOST_READ
+    for item in read:
+        if isinstance(item, Reading):
+            size = _size(item.value) + sum(map(len, item.fact.path)) + len(item.source)
+            if size > left:
+                yield Unobserved(item.fact.path, f"{item.source[:80]}: its value is longer than any server's")
+                continue
+            left -= size
+        yield item
+
+
 def ask(
     server: Server,
     engine: Engine | None,
@@ -88,6 +103,19 @@ def ask(
     probes = [answer.probe for answer in said.answers]
     more = (_asked(line, probes)[0] for _ in range(rounds - 1) if time.monotonic() < line.until)
     return msgspec.structs.replace(said, rounds=tuple(each for each in more if len(each) == len(probes)))
+
+
+def _size(value: Any) -> int:
+    """About how many characters a value has."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Raw):
+        return _size(value.value)
+    if isinstance(value, (list, tuple)):
+        return 2 + sum(map(_size, value))
+    if isinstance(value, dict):
+        return 2 + sum(len(str(name)) + _size(held) for name, held in value.items())
+    return 8
 
 
 def _once(line: _Line, engine: Engine | None, likely: str | None) -> Said:

@@ -6,7 +6,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
@@ -16,13 +15,11 @@ from lockllm.errors import UsageError
 from lockllm.observe import http_answer
 from lockllm.observe.http_answer import Broken, Late, Raw, Share
 
-if TYPE_CHECKING:
-    import http.client
-
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 3
 _MOST_THREADS = 6  # cpp-httplib and others let five connections wait
 _MOST_NAME = 100
+_SLACK = 0.3  # seconds after the deadline for what came in time and is still being read
 _PORTS = {"http": 80, "https": 443}
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
@@ -102,6 +99,8 @@ def ask(
     share: Share | None = None,
 ) -> tuple[Answer | Silence, ...]:
     """What the server says to each probe, in the order of the probes; all are asked at once, for one share together."""
+    if server.scheme == "https":
+        http_answer.trust()
     deadline = time.monotonic() + seconds
     found: list[Answer | Silence | None] = [None] * len(probes)
     turns = iter(range(len(probes)))
@@ -124,7 +123,7 @@ def ask(
         work()
     for thread in threads:
         if thread.ident is not None:
-            thread.join(max(0.0, deadline + 0.5 - time.monotonic()))
+            thread.join(max(0.0, deadline + _SLACK - time.monotonic()))
     late = f"no answer within {seconds:.3g} s"
     return tuple(
         answer or Silence(probe, "timeout", f"{probe.method} {probe.path}: {late}", "see whether the server hangs")
@@ -176,7 +175,8 @@ def _followed(
     sent = {**plain, **headers, **({"Content-Type": "application/json"} if body is not None else {})}
     path = server.root + probe.path
     for _ in range(_MOST_REDIRECTS):
-        raw = http_answer.exchange(_connection(server), probe.method, path, body, sent, deadline)
+        origin = (server.scheme, server.host, server.port)
+        raw = http_answer.exchange(origin, probe.method, path, body, sent, deadline)
         if raw.status not in _REDIRECTS or "location" not in raw.headers or probe.method != "GET":
             return _judged(probe, raw, say, share)
         try:
@@ -184,7 +184,7 @@ def _followed(
             there = (target.scheme, target.hostname, target.port or _PORTS.get(target.scheme))
         except ValueError:
             return say("redirect", "is redirected to what is no address", "see what stands before the server")
-        if there != (server.scheme, server.host, server.port) or "@" in target.netloc:
+        if there != origin or "@" in target.netloc:
             where = (target.hostname or target.scheme)[:_MOST_NAME]
             return say("redirect", f"is redirected to {where}", "name that host with --server to ask it")
         path = (target.path or "/") + (f"?{target.query}" if target.query else "")
@@ -192,14 +192,6 @@ def _followed(
             return say("redirect", "is redirected to what is no address", "see what stands before the server")
         sent = plain
     return say("redirect", "is redirected without end", "see what stands before the server")
-
-
-def _connection(server: Server) -> http.client.HTTPConnection:
-    import http.client
-
-    if server.scheme == "https":
-        return http.client.HTTPSConnection(server.host, server.port)
-    return http.client.HTTPConnection(server.host, server.port)
 
 
 def _judged(probe: Probe, raw: Raw, say: Callable[[str, str, str], Silence], share: Share) -> Answer | Silence:

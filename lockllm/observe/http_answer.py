@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import socket
@@ -14,6 +15,7 @@ import msgspec
 
 if TYPE_CHECKING:
     import http.client
+    import ssl
 
 _MOST_BODY = 8 << 20
 _MOST_TEXT = 4 << 20  # split into lines it takes twenty times as much
@@ -48,6 +50,12 @@ class Share:
             self._size -= size
             self._values -= values
 
+    def give(self, size: int, values: int) -> None:
+        """Give it back: nothing was kept."""
+        with self._lock:
+            self._size += size
+            self._values += values
+
 
 class Raw(msgspec.Struct, frozen=True, kw_only=True):
     """An answer as it came. Of one that is no 200 the body is left where it is."""
@@ -65,15 +73,30 @@ def left(deadline: float) -> float:
     return seconds
 
 
+@functools.cache
+def trust() -> ssl.SSLContext:
+    """Whose certificates are believed. To be called before any thread is: one that still reads them at exit crashes OpenSSL."""
+    import ssl
+
+    return ssl.create_default_context()
+
+
 def exchange(
-    connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None, headers: Mapping[str, str],
+    origin: tuple[str, str, int],
+    method: str,
+    path: str,
+    body: bytes | None,
+    headers: Mapping[str, str],
     deadline: float,
-) -> Raw:  # fmt: skip
-    """One request and its answer, over a connection of its own. Broken, Late, and what http.client raises."""
-    connection.timeout = left(deadline)
+) -> Raw:
+    """One request to a scheme, host and port, and its answer. Broken, Late, and what http.client and sockets raise."""
+    import http.client
+
+    scheme, host, port = origin
+    connection = http.client.HTTPConnection(host, port)
+    connection.default_port = http.client.HTTPS_PORT if scheme == "https" else http.client.HTTP_PORT
     try:
-        connection.connect()
-        connection.sock = cast(Any, _Timed(connection.sock, deadline))
+        connection.sock = cast(Any, _Timed(_connected(scheme, host, port, deadline), deadline))
         connection.request(method, path, body=body, headers=dict(headers))
         with connection.getresponse() as response:
             taken = {name.lower(): value for name, value in response.getheaders()}
@@ -97,12 +120,20 @@ def whole(body: bytes, share: Share) -> Any:
     values = sum(map(body.count, (b",", b"[", b"{", b":")))
     if values > _MOST_VALUES:
         raise Broken(f"the answer holds more than {_MOST_VALUES:,} values")
+    share.take(len(body), values)
+    try:
+        return _json(body)
+    except Broken:
+        share.give(len(body), values)
+        raise
+
+
+def _json(body: bytes) -> Any:
     try:
         value = msgspec.json.decode(body)
         json.loads(body, object_pairs_hook=_once, parse_int=_integer, parse_float=len)
     except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
         raise Broken("the answer is no JSON") from error
-    share.take(len(body), values)
     return value
 
 
@@ -116,6 +147,27 @@ def _body(response: http.client.HTTPResponse) -> bytes:
     if said is not None and len(body) < said:
         raise Broken("the answer breaks off")
     return bytes(body)
+
+
+def _connected(scheme: str, host: str, port: int, deadline: float) -> socket.socket:
+    """A connection to the first address of a name that takes one, greeting included, within the time for all of them."""
+    failed: OSError | None = None
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(left(deadline))
+            sock.connect(address)
+            if scheme == "https":
+                sock.settimeout(left(deadline))
+                sock = trust().wrap_socket(sock, server_hostname=host)
+            return sock
+        except OSError as error:
+            sock.close()
+            failed = error
+        except BaseException:
+            sock.close()
+            raise
+    raise failed or OSError("the name has no address")
 
 
 def _length(response: http.client.HTTPResponse) -> int | None:

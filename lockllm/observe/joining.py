@@ -156,6 +156,8 @@ def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:
     kept = Pile()
     kept.complete = pile.complete
     for reading in _redaction.readings(pile.readings):
+        if _redaction.holds("\n".join(reading.fact.path), hidden):
+            continue  # a name that a server gave
         text = reading.source + json.dumps(_plain(reading.value), default=str, ensure_ascii=False)
         if _redaction.holds(text, hidden):
             kept.unobserved.append(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,6 +24,7 @@ _HINT = re.compile(
     r"vllm|sglang|llama|text-generation|tgi|ollama|trtllm|tensorrt_llm|lmdeploy|transformers|dynamo|triton",
     re.IGNORECASE,
 )
+_RESOLVE = 0.5  # seconds
 _EMBEDDED = {
     "-packages/xllamacpp/": "llama.cpp",
     "-packages/llama_cpp/": "llama-cpp-python",
@@ -144,13 +147,9 @@ def form_of(process: Process) -> tuple[Form, bool] | None:
 
 
 def is_local(host: str) -> bool:
-    """Whether an address is one of this machine's own."""
-    try:
-        addresses = {info[4][0] for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except (OSError, UnicodeError):
-        return False
-    for address in addresses:
-        family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
+    """Whether an address is one of this machine's own. A name that is slow to resolve is none: others know it."""
+    for address in _addresses(host):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
             with socket.socket(family, socket.SOCK_STREAM) as probe:
                 probe.bind((address, 0))
@@ -158,6 +157,23 @@ def is_local(host: str) -> bool:
         except OSError:
             continue
     return False
+
+
+def _addresses(host: str) -> set[str]:
+    found: set[str] = set()
+
+    def look() -> None:
+        with contextlib.suppress(OSError, UnicodeError):
+            found.update(str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
+
+    thread = threading.Thread(target=look, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # a limit on memory or on threads
+        look()
+    else:
+        thread.join(_RESOLVE)
+    return set(found)
 
 
 def embedded(held: Loaded) -> str | None:

@@ -22,6 +22,8 @@ from lockllm.facts.registry import seen
         ('{"token": "k"', '{"token": "***"'),
         ("password=p,user=u", "password=***,user=u"),
         (("a=b", "secret: s"), ("a=b", "secret: ***")),
+        ("x" * 500 + "_password=p", "x" * 500 + "_password=***"),
+        ("--api-key=k --2nd-token: t", "--api-key=*** --2nd-token: ***"),
         ({"key": "k", "sizes": [1, 2]}, {"key": "***", "sizes": (1, 2)}),
     ],
 )
