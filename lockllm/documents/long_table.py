@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-_HEADER = "\n[checkpoint.files]\n"
+HEADER = "\n[checkpoint.files]\n"
+"""Where that table begins."""
 _LINE = re.compile(
     r'"([^"\\\x00-\x1f\x7f]+)" = \{ size = (0|[1-9][0-9]{0,17}), sha256 = "([0-9a-f]{64})" \}\n', re.ASCII
 )
@@ -24,7 +25,7 @@ def loads(text: str, parser: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
     """What `parser` makes of the text, to the byte and the error, without showing it the lines that `lock` wrote itself."""
     if '"""' in text or "'''" in text:
         return parser(text)
-    head, header, tail = text.replace("\r\n", "\n").partition(_HEADER)
+    head, header, tail = text.replace("\r\n", "\n").partition(HEADER)
     if not header:
         return parser(text)
     files: dict[str, Any] = {}

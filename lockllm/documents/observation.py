@@ -28,6 +28,7 @@ _FIELDS = (
 _MOST_VALUES = 3_000_000  # a checkpoint of 200,000 files has as many
 _READING = ("value", "source", "by", "evidence")
 _BY = {by.word: by for by in By}
+_CONTAINERS = (dict, list)
 _EVIDENCE = ("computed", "cached", "claimed")
 
 
@@ -55,7 +56,7 @@ def read(data: bytes, name: str = "observation.json") -> Observation:
     for key, listed in facts.items():
         try:
             readings += _quickly(key, listed)
-        except (TypeError, ValueError):  # no list, or an odd reading: said in words
+        except (TypeError, ValueError, KeyError):  # no list, or an odd reading: said in words
             readings += _checked(_key(key, name), key, listed, name)
     return Observation(
         readings=tuple(readings),
@@ -180,10 +181,7 @@ def _key(key: str, name: str) -> Path:
 def _quickly(key: str, listed: Any) -> list[Reading]:
     if listed.__class__ is not list or not listed:
         raise TypeError(key)
-    try:
-        return [_reading(key, **each) for each in listed]
-    except TypeError:  # a list or table cannot be kept by its value
-        return [_reading.__wrapped__(key, **each) for each in listed]
+    return [(_new if each["value"].__class__ in _CONTAINERS else _reading)(key, **each) for each in listed]
 
 
 @lru_cache(maxsize=20_000, typed=True)  # the hosts of a fleet show the same values again and again
@@ -193,6 +191,9 @@ def _reading(key: str, value: Any, source: str = "", by: str = "endpoint", evide
         raise ValueError(key)
     row = registry.find(keys.parse(key))
     return Reading(row, registry.read(row, value), source, _BY[by], evidence)
+
+
+_new = _reading.__wrapped__  # a list or table cannot be kept by its value
 
 
 def _checked(path: Path, key: str, listed: Any, name: str) -> Iterable[Reading]:

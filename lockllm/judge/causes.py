@@ -60,14 +60,11 @@ class Moved:
 
     def base(self, fact: Fact[Any], source: str) -> Path | None:
         """What moved of that from which the fact follows."""
-        found = (self._by(key).nearest(fact.path, source) for key in fact.follows_from)
-        return next(filter(None, found), None)
+        return _first(fact, source, fact.follows_from, self._by)
 
     def cause(self, fact: Fact[Any], source: str, typed: str = "") -> Path | None:
         """What moved of that which may explain the fact; with `typed`, only what the same argument gave."""
-        by = self._given_by(typed) if typed else self._by
-        found = (by(text).nearest(fact.path, source) for text in fact.causes)
-        return next(filter(None, found), None)
+        return _first(fact, source, fact.causes, self._given_by(typed) if typed else self._by)
 
     def _by(self, text: str) -> _Hits:
         if text not in self._hits:
@@ -107,6 +104,13 @@ class _Hits:
 _NOTHING = _Hits(())
 
 
+def _first(fact: Fact[Any], source: str, globs: Iterable[str], by: Callable[[str], _Hits]) -> Path | None:
+    for text in globs:
+        if (found := by(text).nearest(fact.path, source)) is not None:
+            return found
+    return None
+
+
 def _names(source: str) -> Iterable[str]:
     """What a source may name, the longest first: its words, and words that stand together."""
     spans = [found.span() for found in re.finditer(_WORD, source[:1000])][-_WORDS:]
@@ -116,10 +120,11 @@ def _names(source: str) -> Iterable[str]:
 
 
 def _cause(result: Result, moved: Moved) -> Path | None:
-    fact, typed = result.fact, _typed(result)
+    fact = result.fact
     base = moved.base(fact, result.source)
     if base is not None:
         return base
+    typed = _typed(result)
     independent = typed and not fact.follows_from  # then only what the same argument gave is its cause
     cause = moved.cause(fact, result.source, typed if independent else "")
     if cause is not None or independent:
@@ -130,4 +135,7 @@ def _cause(result: Result, moved: Moved) -> Path | None:
 
 def _typed(result: Result) -> str:
     """The argument that gave the value, where one did."""
-    return next((reading.source for reading in result.readings[:2] if reading.by in _TYPED), "")
+    for reading in result.readings[:2]:
+        if reading.by in _TYPED:
+            return reading.source
+    return ""

@@ -33,7 +33,7 @@ def diff(before: Lock, after: Lock, *, names: tuple[str, str] = ("before", "afte
     one, other = _held(before), _held(after)
     changes = [
         change
-        for path in sorted({*one, *other}, key=registry.position)
+        for path in registry.ordered({**one, **other})
         if (change := _change(path, one.get(path, _MISSING), other.get(path, _MISSING))) is not None
     ]
     changes = _because(_moves(changes), before, after)
@@ -68,6 +68,8 @@ def _change(path: Path, before: Any, after: Any) -> Change | None:
 
 def _moves(changes: list[Change]) -> list[Change]:
     """A file that left under one name and came back under another with the same digest has moved."""
+    if all(change.change == "changed" for change in changes):
+        return changes
     files = [change for change in changes if FILES.holds(change.fact.path)]
     left = {change.before["sha256"]: change for change in files if change.change == "removed"}
     moved: dict[Path, Change] = {}
@@ -88,13 +90,14 @@ def _moves(changes: list[Change]) -> list[Change]:
 
 def _because(changes: list[Change], before: Lock, after: Lock) -> list[Change]:
     moved = Moved([change.fact.path for change in changes])
-    direct = {
-        change.fact.path: cause
-        for change in changes
-        if (cause := _cause(change.fact, moved, before, after)) is not None
-    }
-    if not direct:
-        return changes
+    spec = fact_spec(after)
+    direct: dict[Path, Path] = {}
+    for change in changes:
+        fact = change.fact
+        via = after.via.get(fact.path) or before.via.get(fact.path) or ""
+        cause = _cause(fact, via, moved, spec) if via or fact.follows_from or fact.causes else None
+        if cause is not None:
+            direct[fact.path] = cause
     root = {path: keys.dotted(found) for path, found in roots(direct).items()}
     return [
         msgspec.structs.replace(change, because=root[change.fact.path]) if change.fact.path in root else change
@@ -102,10 +105,9 @@ def _because(changes: list[Change], before: Lock, after: Lock) -> list[Change]:
     ]
 
 
-def _cause(fact: Fact[Any], moved: Moved, before: Lock, after: Lock) -> Path | None:
-    via = after.via.get(fact.path) or before.via.get(fact.path) or ""
+def _cause(fact: Fact[Any], via: str, moved: Moved, spec: str) -> Path | None:
     base = moved.base(fact, via)
-    if base is not None or via == fact_spec(after):
+    if base is not None or via == spec:
         return base
     cause = moved.cause(fact, via)
     if cause is not None:

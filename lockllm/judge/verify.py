@@ -112,7 +112,7 @@ class _Judge:
         if not extras:
             return held.expected
         every = {**held.expected, **{fact.path: held.expect(fact) for fact in extras if fact.verified}}
-        return {path: every[path] for path in sorted(every, key=registry.position)}
+        return {path: every[path] for path in registry.ordered(every)}
 
     def _first(self, expected: Expected) -> Result:
         fact = expected.fact

@@ -13,7 +13,6 @@ from lockllm.judge.report import Change, Diff
 from lockllm.output.escape import readable, visible
 from lockllm.output.layout import Page
 from lockllm.output.order import circular, folded, is_digest
-from lockllm.output.template_diff import template_diff
 from lockllm.output.values import show, show_pair
 
 KINDS = {
@@ -154,6 +153,8 @@ def _runs(following: Sequence[tuple[int, Change]]) -> list[tuple[int, list[Chang
 
 def _tree(changes: Sequence[Change]) -> tuple[list[Change], dict[str, list[Change]]]:
     """Causes, and what follows from each key. A circle of causes has no cause: all in it count as causes."""
+    if all(each.because is None for each in changes):
+        return list(changes), {}
     because = {each.fact.key: each.because for each in changes}
     causes: list[Change] = []
     below: dict[str, list[Change]] = {}
@@ -177,7 +178,8 @@ def _neighbours(causes: Sequence[Change], below: dict[str, list[Change]]) -> lis
     groups: list[list[Change]] = []
     last: tuple[Path, str] | None = None
     for each in causes:
-        this = (each.fact.path[:-1], each.effect) if each.fact.key not in below and len(each.fact.path) > 1 else None
+        alone = not below or each.fact.key not in below
+        this = (each.fact.path[:-1], each.effect) if alone and len(each.fact.path) > 1 else None
         if this is not None and this == last:
             groups[-1].append(each)
         else:
@@ -194,6 +196,8 @@ def _block_of(diff: Diff, group: list[Change], below: dict[str, list[Change]]) -
     has_template = any(each.fact.path == _TEMPLATE for each in (first, *(change for _, change in following)))
     lines: list[tuple[str, str]] = []
     if has_template and diff.template_before is not None and diff.template_after is not None:
+        from lockllm.output.template_diff import template_diff
+
         lines = template_diff(diff.template_before, diff.template_after)
     return Block(title=first.fact.key, changes=(first,), following=following, template=tuple(lines))
 

@@ -90,19 +90,24 @@ class Page:
 
 def wrapped(text: str, width: int, hang: int) -> list[str]:
     """The text in lines of at most `width` characters, broken at spaces; a longer word keeps its line to itself."""
-    lines: list[str] = []
-    rest = text.strip(" ")
+    text = text.strip(" ")
     room = max(width, 8)
-    while len(rest) > room:
-        at = rest.rfind(" ", 0, room + 1)
-        if at <= 0:
-            at = rest.find(" ")
-        if at <= 0:
+    if len(text) <= room:
+        return [text]
+    lines: list[str] = []
+    at = 0
+    while len(text) - at > room:
+        end = text.rfind(" ", at, at + room + 1)
+        if end < 0:
+            end = text.find(" ", at)
+        if end < 0:
             break
-        lines.append(rest[:at].rstrip(" "))
-        rest = rest[at:].lstrip(" ")
+        lines.append(text[at:end].rstrip(" "))
+        at = end
+        while text[at] == " ":
+            at += 1
         room = max(width - hang, 8)
-    return [*lines, rest] if rest or not lines else lines
+    return [*lines, text[at:]]
 
 
 def columns(names: Sequence[str], *, more: int = 0) -> str:

@@ -27,6 +27,8 @@ def circular(key: str, because: Mapping[str, str | None]) -> bool:
 
 def split(differing: Sequence[Result]) -> tuple[list[Result], dict[str, list[Result]]]:
     """Causes, and what follows from each key."""
+    if all(each.because is None for each in differing):
+        return list(differing), {}
     because = {each.fact.key: each.because for each in differing}
     causes: list[Result] = []
     followers: dict[str, list[Result]] = {}

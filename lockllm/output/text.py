@@ -9,7 +9,7 @@ from lockllm.facts.fact import Path
 from lockllm.facts.observation import Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import dump
 from lockllm.judge.report import Diff, Report, Result, Status
-from lockllm.output import changes, inspected
+from lockllm.output import changes
 from lockllm.output.changes import KINDS
 from lockllm.output.escape import visible
 from lockllm.output.layout import Page, columns
@@ -64,6 +64,8 @@ def inspection(
     verbose: bool = False,
 ) -> str:
     """The facts and findings of one thing that was looked at."""
+    from lockllm.output import inspected
+
     return inspected.text(facts, checks, unobserved, Page(width, color), subject=subject, full=full, verbose=verbose)
 
 
@@ -223,7 +225,7 @@ def _blocks(results: Sequence[Result], followers: dict[str, list[Result]]) -> li
     blocks: list[list[Result]] = []
     last: tuple[Path, str, str] | None = None
     for each in results:
-        plain = each.fact.key not in followers and len(each.fact.path) > 1
+        plain = (not followers or each.fact.key not in followers) and len(each.fact.path) > 1
         this = (each.fact.path[:-1], each.fact.effect, each.mend) if plain else None
         if this is not None and this == last:
             blocks[-1].append(each)

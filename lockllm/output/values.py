@@ -14,7 +14,6 @@ _HEX = re.compile(r"(sha256:|sha512:)?([0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0
 _BARE = re.compile(r"[A-Za-z0-9/~<>=!^](?:[A-Za-z0-9 _.+:/@=,~<>!*()^-]*[A-Za-z0-9_.+:/@=~<>!*()-])?\Z")
 _WORDS = frozenset({"true", "false", "absent", "inf", "nan", "not seen"})
 _NUMBER = re.compile(r"[+-]?[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?\Z")
-_FILE = frozenset({"size", "sha256"})
 _AROUND = 12  # characters kept on each side of a difference
 
 
@@ -27,9 +26,11 @@ def show(value: Any, *, full: bool = False, limit: int = 60) -> str:
 def show_pair(before: Any, after: Any, *, full: bool = False, limit: int = 60) -> tuple[str, str]:
     """Two values that differ, each on one line. Where they are long, the part that differs is shown."""
     before, after = _plain(before), _plain(after)
-    if not full and (_is_file(before) or _is_file(after)):
+    if not full:
         before, after = _digests_alone(before, after, limit)
     one, other = _spell(before, full), _spell(after, full)
+    if isinstance(before, str) and isinstance(after, str) and len(one) <= limit >= len(other) and one != other:
+        return one, other  # as most are
     if not full and max(len(one), len(other)) > limit:
         one, other = _spell_apart(before, after)
     if _mixed(before, after):
@@ -99,17 +100,18 @@ def _spell_apart(before: Any, after: Any) -> tuple[str, str]:
 
 
 def _is_file(value: Any) -> bool:
-    return isinstance(value, dict) and "sha256" in value and value.keys() <= _FILE
+    return isinstance(value, dict) and "sha256" in value and len(value) == 1 + ("size" in value)
 
 
 def _digests_alone(before: Any, after: Any, limit: int) -> tuple[Any, Any]:
     """Files without their sizes, where both have the same or there is little room; digests that begin alike keep them."""
-    files = _is_file(before) and _is_file(after)
-    if limit >= 40 and not (files and before.get("size") == after.get("size")):
+    one, other = _is_file(before), _is_file(after)
+    both = one and other
+    if not (one or other) or (limit >= 40 and not (both and before.get("size") == after.get("size"))):
         return before, after
-    if files and _spell(before["sha256"], False) == _spell(after["sha256"], False):
+    if both and _spell(before["sha256"], False) == _spell(after["sha256"], False):
         return before, after
-    return before["sha256"] if _is_file(before) else before, after["sha256"] if _is_file(after) else after
+    return before["sha256"] if one else before, after["sha256"] if other else after
 
 
 def _members_apart(here: dict[Any, Any], there: dict[Any, Any]) -> str:
