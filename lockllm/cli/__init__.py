@@ -97,7 +97,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         from lockllm.cli import _signals
 
         _signals.install()
-    sys.exit(run(argv))
+    code = run(argv)
+    gc.freeze()  # the interpreter looks for circles twice more while it ends: a tenth of a short run
+    sys.exit(code)
 
 
 def _only_judges(words: Sequence[str]) -> bool:

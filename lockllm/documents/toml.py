@@ -27,8 +27,8 @@ _SHORT = (
 _LINE = 2**20  # characters: it takes 100 bytes of memory for each digit of a number
 _CHAINS = 20_000_000  # the sum of squares of the dots in lines that have many: what it takes for keys such as a.a.a.a
 _KEYED = 2_000  # characters of a line in which its key is looked for, to tell where a problem stands
-_TABLE = re.compile(r"\s*\[\[?\s*(.*?)\s*\]\]?\s*(?:#.*)?\Z")
-_KEY = re.compile(r"""\s*((?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_.\s-])+?)\s*=""")
+_TABLE = r"\s*\[\[?\s*(.*?)\s*\]\]?\s*(?:#.*)?\Z"  # these two are compiled where a problem is told
+_KEY = r"""\s*((?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_.\s-])+?)\s*="""
 
 
 def decode(data: bytes, name: str, error: type[LockllmError]) -> str:
@@ -93,7 +93,7 @@ def _twice(text: str, number: int, message: str) -> str | None:
     if "twice" not in message and "overwrite" not in message:
         return None
     line = text.split("\n")[number - 1]
-    found = _TABLE.match(line[:_KEYED]) if line.lstrip().startswith("[") else _KEY.match(line[:_KEYED])
+    found = re.match(_TABLE, line[:_KEYED]) if line.lstrip().startswith("[") else re.match(_KEY, line[:_KEYED])
     return found.group(1).strip() if found else None
 
 
@@ -110,10 +110,10 @@ def _keyed(text: str) -> dict[Path, int]:
     table: Path = ()
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("["):
-            found = _TABLE.match(line[:_KEYED])
+            found = re.match(_TABLE, line[:_KEYED])
             table = here = _path(found.group(1)) if found else ()
         else:
-            key = _KEY.match(line[:_KEYED])
+            key = re.match(_KEY, line[:_KEYED])
             if key is None:
                 continue
             here = (*table, *_path(key.group(1)))

@@ -83,20 +83,20 @@ _ALIASES = {
     "a30 pcie": "a30",
     "h200 sxm": "h200",
 }
-_MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
-_MIG = re.compile(r"[ _-]+MIG[ _-]+(\d+g\.\d+gb(?:\+[\w.]+)?)\s*\Z", re.IGNORECASE)
-_SHARED = re.compile(r"[ _-]SHARED\s*\Z")
-_COUNTED = re.compile(r"(\d{1,9})\s*x\s+(.+)\Z", re.IGNORECASE)
+_MARKS = r"(?i)\((?:r|tm|c)\)|[®™©]"  # `re` compiles and keeps these where a GPU is named: most short runs name none
+_MIG = r"(?i)[ _-]+MIG[ _-]+(\d+g\.\d+gb(?:\+[\w.]+)?)\s*\Z"
+_SHARED = r"[ _-]SHARED\s*\Z"
+_COUNTED = r"(?i)(\d{1,9})\s*x\s+(.+)\Z"
 
 
 @lru_cache(maxsize=512)
 def canonical(name: str) -> str:
     """The form in which two names of one product are equal. A mixed host (`2x A, 2x B`) keeps its counts."""
     parts = [part for part in name.split(",") if part.strip()]
-    if len(parts) > 1 or _COUNTED.match(name.strip()):
+    if len(parts) > 1 or re.match(_COUNTED, name.strip()):
         counted: list[str] = []
         for part in parts:
-            found = _COUNTED.match(part.strip())
+            found = re.match(_COUNTED, part.strip())
             counted.append(f"{int(found[1])}x {_one(found[2])}" if found else f"1x {_one(part)}")
         return ", ".join(sorted(counted))
     return _one(name)
@@ -104,8 +104,8 @@ def canonical(name: str) -> str:
 
 def split_mig(name: str) -> tuple[str, str | None]:
     """A name without its MIG profile, and the profile: `... MIG 3g.40gb`."""
-    bare = _SHARED.sub("", name)
-    found = _MIG.search(bare)
+    bare = re.sub(_SHARED, "", name)
+    found = re.search(_MIG, bare)
     return (bare[: found.start()], found[1].lower()) if found else (name, None)
 
 
@@ -120,9 +120,9 @@ def fits(alias: str) -> tuple[str, ...]:
 
 
 def _one(name: str) -> str:
-    text = unicodedata.normalize("NFKC", _MARKS.sub("", name))
-    text = _MARKS.sub("", split_mig(text)[0])
-    text = _SHARED.sub("", text)
+    text = unicodedata.normalize("NFKC", re.sub(_MARKS, "", name))
+    text = re.sub(_MARKS, "", split_mig(text)[0])
+    text = re.sub(_SHARED, "", text)
     text = re.sub(r"[\s_-]+", " ", text).strip().casefold()
     for brand in ("nvidia ", "tesla ", "amd ", "instinct "):
         text = text.removeprefix(brand)

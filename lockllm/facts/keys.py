@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[ !#-\[\]-~]*\Z")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _DOTTED = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\Z")
-_SEGMENT = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^."'\s][^."']*?))\s*(?:\.|\Z)""")
+_SEGMENT = r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^."'\s][^."']*?))\s*(?:\.|\Z)"""
 _WILD = re.compile(r"[*?\[]")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 
@@ -59,8 +59,9 @@ def parse(key: str) -> Path:
         return tuple(key.split("."))
     path: list[str] = []
     at = 0
+    next_segment = re.compile(_SEGMENT).match
     while at < len(key):
-        found = _SEGMENT.match(key, at)
+        found = next_segment(key, at)
         if found is None or found.end() == at:
             raise ValueError(f"{key!r} is no dotted key")
         double, single, bare = found.groups()

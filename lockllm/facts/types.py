@@ -13,7 +13,7 @@ from lockllm.facts.gpu_names import canonical as canonical_gpu
 
 _HEX64 = re.compile(r"[0-9a-f]{64}\Z")
 _HEX40 = re.compile(r"[0-9a-f]{40}\Z")
-_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)\Z")
+_MEMORY = r"(\d{1,15}(?:\.\d{1,15})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)\Z"  # compiled where it is needed
 _WHOLE = re.compile(r"-?[0-9]{1,18}\Z")
 _UNITS = {
     "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
@@ -137,7 +137,7 @@ def _list_of(item: Callable[[object], Any], what: str) -> Callable[[object], tup
 
 def memory_bytes(text: str) -> int:
     """`80 GiB` -> bytes. Raises ValueError for text that is no size."""
-    found = _MEMORY.match(text.strip())
+    found = re.match(_MEMORY, text.strip())
     if not found:
         raise ValueError('a size such as "80 GiB"')
     return int(float(found.group(1)) * _UNITS[found.group(2)])
@@ -254,7 +254,9 @@ def _any(raw: object, depth: int = 0) -> Any:
 
 def holdable(raw: object, depth: int = 0) -> Any:
     """What no type could parse, as every document can hold it: no number that JSON lacks, no nesting without end, no Python set."""
-    if raw is None or isinstance(raw, (str, bool, dt.date, dt.time)):  # TOML has dates, and a lock writes them as they stand
+    if raw is None or isinstance(
+        raw, (str, bool, dt.date, dt.time)
+    ):  # TOML has dates, and a lock writes them as they stand
         return raw
     if isinstance(raw, int):
         return raw if raw.bit_length() <= _BITS else f"a whole number of {raw.bit_length()} bits"

@@ -10,9 +10,9 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _PLAIN = re.compile(r"[ -~]*\Z")
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 # What CI systems obey when they meet it anywhere in a log: `##[error]`, `##vso[task...]`, `##teamcity[...]`.
-_MARKER = re.compile(r"#(?=#[A-Za-z]*\[)")
-_PROSE = re.compile(r":(?=\S)|[^A-Za-z0-9 ,.:;()%+=/'\"-]")
-_SPAN = re.compile(r"(?! )[^`|<>&\\]+(?<! )\Z")
+_MARKER = r"#(?=#[A-Za-z]*\[)"  # these are compiled, and kept by `re`, where they are needed: most short runs need none
+_PROSE = r":(?=\S)|[^A-Za-z0-9 ,.:;()%+=/'\"-]"
+_SPAN = r"(?! )[^`|<>&\\]+(?<! )\Z"
 _XML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
 
 
@@ -24,7 +24,7 @@ def visible(text: str) -> str:
 def line(text: str) -> str:
     """As `visible`, but a backslash stays one, so that it may be done twice. Every encoder below does it first."""
     plain = text if _PLAIN.match(text) else "".join(map(_shown, text))
-    return _MARKER.sub(r"\\x23", plain) if "##" in plain else plain
+    return re.sub(_MARKER, r"\\x23", plain) if "##" in plain else plain
 
 
 def literal(text: str) -> str:
@@ -35,7 +35,7 @@ def literal(text: str) -> str:
 def readable(text: str) -> str:
     """One line that may hold letters of every script, but nothing that is invisible, moves, reorders or commands."""
     shown = (_shown(char) if char != " " and unicodedata.category(char) in _HIDDEN else char for char in text)
-    return _MARKER.sub(r"\\x23", "".join(shown))
+    return re.sub(_MARKER, r"\\x23", "".join(shown))
 
 
 def log_line(text: str, *, begins: bool = True) -> str:
@@ -52,7 +52,7 @@ def xml(text: str) -> str:
 
 def prose(text: str) -> str:
     """A sentence inside Markdown: no mark-up, mention, reference, link or HTML survives, and no table cell ends."""
-    text = _PROSE.sub(lambda found: f"&#{ord(found.group())};", line(text).strip())
+    text = re.sub(_PROSE, lambda found: f"&#{ord(found.group())};", line(text).strip())
     text = re.sub(r"(?<=&#64;)|(?<=&#35;)", "&#8203;", text)  # the reader still sees @name and #1, nobody is called
     return re.sub(r"(?i)\bwww\.", "www&#46;", text)
 
@@ -60,7 +60,7 @@ def prose(text: str) -> str:
 def code(text: str) -> str:
     """A value inside Markdown, set as code; safe in a table cell."""
     text = line(text)
-    if _SPAN.match(text):
+    if re.match(_SPAN, text):
         return f"`{text}`"
     return "<code>" + re.sub(r"[^A-Za-z0-9 ]", lambda found: f"&#{ord(found.group())};", text) + "</code>"
 
@@ -75,7 +75,7 @@ def fenced(lines: Iterable[str], language: str) -> list[str]:
 
 def command_data(text: str) -> str:
     """The message of a GitHub workflow command."""
-    return _MARKER.sub(r"\\x23", visible(text)).replace("%", "%25")
+    return re.sub(_MARKER, r"\\x23", visible(text)).replace("%", "%25")
 
 
 def command_property(text: str) -> str:
