@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -58,14 +58,22 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
 
 
+Examine = Callable[
+    [str, Mapping[str, Any], Setup, "Rules | None"], "tuple[Analysis | Refused, tuple[Rendered | Refused, ...]]"
+]
+"""Template, special tokens, server and rules -> what the syntax says, and an answer for each probe."""
+
+
 def observe(
     read: Read, names: Sequence[str], setup: Setup | None = None, *, gguf: Mapping[str, str] | None = None,
     gguf_tokens: Mapping[str, str] | None = None, tokenizer_json: str | None = None, by: By = By.FILE,
+    examine: Examine | None = None,
 ) -> Prompt:  # fmt: skip
     """Resolve, analyze and probe the template of a checkpoint. Never raises for what a checkpoint holds.
 
     `read` and `names` give the checkpoint's files, `gguf` and `gguf_tokens` the template keys and special tokens of a
     GGUF. `tokenizer_json` is the path of a plain file that token ids are made with, where the library is installed.
+    `examine` renders in another way than in a child of its own.
     """
     given = setup or Setup()
     resolution = resolve(
@@ -76,7 +84,7 @@ def observe(
     found: list[Reading | Unobserved | Check] = [*_identity(resolution, by)]
     if winner is not None and winner.text is not None:
         tokens = dict(gguf_tokens or {}) or _tokens(read, names)
-        found += _studied(winner, tokens, given, tokenizer_json, by)
+        found += _studied(winner, tokens, given, tokenizer_json, by, examine or _examined)
     found += _findings(resolution)
     return Prompt(
         resolution=resolution,
@@ -113,13 +121,14 @@ def _tokens(read: Read, names: Sequence[str]) -> dict[str, Any] | str:
 
 
 def _studied(
-    winner: Candidate, special: dict[str, Any] | str, given: Setup, tokenizer_json: str | None, by: By
-) -> Iterator[Reading | Unobserved | Check]:
+    winner: Candidate, special: dict[str, Any] | str, given: Setup, tokenizer_json: str | None, by: By,
+    examine: Examine,
+) -> Iterator[Reading | Unobserved | Check]:  # fmt: skip
     source = winner.source
     library = given.version if given.engine == "transformers" else given.transformers
     applied = rules(library)
     tokens = {} if isinstance(special, str) else special
-    analysis, texts = _examined(winner.text or "", tokens, given, applied)
+    analysis, texts = examine(winner.text or "", tokens, given, applied)
     if isinstance(special, str):
         texts = (Refused(special, world=True),) * len(texts)
     if isinstance(analysis, Refused):

@@ -16,8 +16,12 @@ from hypothesis import strategies as st
 
 from lockllm.checkpoint import gguf, look, safetensors
 from lockllm.checkpoint.bounded import Malformed
+from lockllm.prompt import probes
+from lockllm.prompt.render import Analysis, Refused, Rendered, study_as
+from lockllm.prompt.sandbox import Limits
 from tests.abuse.material import ODD, bounded, seeds, spoiled, texts, told, values
 from tests.conftest import TINY
+from tests.fuzz import grammar
 
 TESTS = Path(__file__).parent.parent
 
@@ -157,16 +161,16 @@ PIECES = (
     "block b",
     "endblock",
 )
+BUILT = st.randoms(use_true_random=False).map(grammar.template)
 
 
 @bounded(12)
-@given(st.lists(st.sampled_from(PIECES) | texts, max_size=14).map(" ".join))
+@given(BUILT | st.lists(st.sampled_from(PIECES) | texts, max_size=14).map(" ".join))
 def test_any_template_is_rendered_or_refused(template: str) -> None:
-    import datetime as dt
-
-    from lockllm.prompt.render import Refused, Rendered, renderings
-    from lockllm.prompt.sandbox import Limits
-
-    ask = {"messages": [{"role": "user", "content": "x"}], "tools": None}
-    found = renderings(template, [ask], {}, dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc), limits=Limits(seconds=2))
+    asked = [each.request for each in probes.PROBES.values()]
+    forms = {form: [probes.as_served(each, "vllm", form) for each in asked] for form in ("string", "openai")}
+    analysis, found = study_as("vllm", template, forms, {"bos_token": "<s>"}, probes.NOW, limits=Limits(seconds=0.5))
+    assert isinstance(analysis, (Analysis, Refused))
+    assert len(found) == len(probes.PROBES)
     assert all(isinstance(each, (Rendered, Refused)) for each in found)
+    assert not any(isinstance(each, Refused) and each.world for each in found)

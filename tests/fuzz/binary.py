@@ -171,7 +171,7 @@ class Target:
     """One reader: what runs, where it starts and how its input is spoiled."""
 
     def __init__(
-        self, run: Callable[[bytes], None], spoil: Callable[[bytes, Random], bytes], starts: list[Path]
+        self, run: Callable[[bytes], None], spoil: Callable[[bytes, Random], bytes], starts: list[Path | bytes]
     ) -> None:
         self.run = run
         self.spoil = spoil
@@ -180,7 +180,7 @@ class Target:
     @property
     def corpus(self) -> list[bytes]:
         """What fuzzing starts from: real small files, and every file that once was a bug or a new path."""
-        return [path.read_bytes() for path in self.starts]
+        return [each if isinstance(each, bytes) else each.read_bytes() for each in self.starts]
 
 
 TARGETS = {

@@ -15,6 +15,7 @@ from tests.abuse import test_fuzz_documents as documents
 from tests.abuse import test_fuzz_engines as engines
 from tests.abuse import test_fuzz_files as files
 from tests.abuse import test_fuzz_servers as servers
+from tests.fuzz import templates
 from tests.fuzz.binary import TARGETS, Target
 
 Case = Callable[[], None]
@@ -51,14 +52,18 @@ TESTS: dict[str, list[Any]] = {
     "template": [files.test_any_template_is_rendered_or_refused],
 }
 """Properties over structured input, by Hypothesis."""
-NAMES = (*TESTS, *(f"{name}-bytes" for name in TARGETS))
+BYTES = {
+    **{f"{name}-bytes": target for name, target in TARGETS.items()},
+    "template-forked": Target(templates.run, templates.spoil, templates.starts()),
+}
+"""Readers over what is spoiled with the format in mind, without Hypothesis: many more cases a second."""
+NAMES = (*TESTS, *BYTES)
 
 
 def rounds(kind: str, seed: int, watch: Watch) -> Iterator[Callable[[], None]]:
     """Rounds of cases of a kind without end, each the same for the same seed; every case runs under the watch."""
     if kind not in TESTS:
-        target = TARGETS[kind.removesuffix("-bytes")]
-        yield from (_spoiled(target, random.Random(f"{seed}-{each}"), watch) for each in count())
+        yield from (_spoiled(BYTES[kind], random.Random(f"{seed}-{each}"), watch) for each in count())
         return
     folder = Folder()
     for test in TESTS[kind]:
@@ -79,7 +84,11 @@ def _spoiled(target: Target, chance: random.Random, watch: Watch) -> Callable[[]
         held = [*target.corpus]
         for _ in range(500):
             raw = target.spoil(chance.choice(held), chance)
-            run(raw)
+            try:
+                run(raw)
+            except BaseException:
+                print(f"the case: {raw!r}")
+                raise
             if chance.random() < 0.1:
                 held.append(raw)  # what was spoiled is spoiled again
 
