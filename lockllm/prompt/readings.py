@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -151,12 +150,10 @@ def _studied(
     else:
         yield from _probed(texts, source, ids, by)
     if given.served is not None and applied is not None and not ids.brief:
-        rendered = [_named(texts)]
-        if clock:
-            moments = live.moments(given.served, given.zone)
-            rendered = _rendered_at(moments, winner.text or "", tokens, given, analysis, applied)
-        bos = tokens.get("bos_token")
-        yield live.as_served(given.served, rendered, bos if isinstance(bos, str) else "", ids, clock=bool(clock))
+        answers: Sequence[Sequence[Rendered | Refused]] = [texts]
+        if clock and not _stopped(given.served, answers):
+            answers = _rendered_at(given.served, winner.text or "", tokens, given, analysis, applied)
+        yield _compared(given.served, answers, tokens.get("bos_token"), ids, clock=bool(clock))
 
 
 def _examined(
@@ -172,13 +169,35 @@ def _examined(
 
 
 def _rendered_at(
-    moments: Sequence[dt.datetime], template: str, tokens: Mapping[str, Any], given: Setup,
-    analysis: Analysis | Refused, applied: Rules,
-) -> list[dict[str, str]]:  # fmt: skip
-    """The probes as they are rendered at other moments than the one that is locked."""
+    served: live.Served,
+    template: str,
+    tokens: Mapping[str, Any],
+    given: Setup,
+    analysis: Analysis | Refused,
+    applied: Rules,
+) -> Sequence[Sequence[Rendered | Refused]]:
+    """The probes as they are rendered at the moments that the server was asked at, and not at the one that is locked."""
     form = given.content_format or ("string" if isinstance(analysis, Refused) else format_of(analysis, given.engine))
-    found = renderings_at(template, _requests(given, form), tokens, moments, applied=applied)
-    return [_named(texts) for texts in found]
+    return renderings_at(template, _requests(given, form), tokens, live.moments(served, given.zone), applied=applied)
+
+
+def _compared(
+    served: live.Served, answers: Sequence[Sequence[Rendered | Refused]], bos: Any, ids: _Ids, *, clock: bool
+) -> Check:
+    """Whether the server renders as its template does here: nobody knows where not all of it was rendered."""
+    stopped = _stopped(served, answers)
+    if stopped:
+        detail = f"not every conversation was rendered here: {stopped}"
+        return Check("check.prompt_as_served", CheckStatus.UNKNOWN, detail)
+    rendered = [_named(texts) for texts in answers]
+    return live.as_served(served, rendered, bos if isinstance(bos, str) else "", ids, clock=clock)
+
+
+def _stopped(served: live.Served, answers: Sequence[Sequence[Rendered | Refused]]) -> str:
+    """Why a conversation that the server was asked for has no text here, where it is not the template's own refusal."""
+    asked = [dict(zip(probes.PROBES, texts, strict=True)) for texts in answers]
+    found = (texts[name] for texts in asked for name in served.answers if name in texts)
+    return next((each.reason for each in found if isinstance(each, Refused) and (each.bounded or each.world)), "")
 
 
 def _requests(given: Setup, form: str) -> list[dict[str, Any]]:

@@ -105,6 +105,17 @@ def looked(template: str, served: live.Served, **more: Any) -> tuple[Check | Non
     return check(seen), said(seen, By.ENDPOINT)
 
 
+@pytest.mark.parametrize("clock", ["", "{% set day = strftime_now('%d') if messages|length > 9 %}"], ids=["", "clock"])
+def test_what_is_stopped_here_is_not_told_to_be_as_served(clock: str) -> None:
+    template = clock + "{% for m in messages %}<{{ m['role'] }}> {{ m['content'] }}{% endfor %}"
+    endless = "{% if messages|length > 4 %}{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{% endif %}"
+    served = Vllm(template, NOON).served(NOON.replace(tzinfo=dt.timezone.utc))
+    found, _ = looked(endless + template, served)
+    assert found is not None
+    assert found.status is CheckStatus.UNKNOWN
+    assert "it needs too much processor time" in found.detail
+
+
 NOON = dt.datetime(2026, 3, 5, 12, 0, 0)  # noqa: DTZ001 - as a template is told it
 
 
