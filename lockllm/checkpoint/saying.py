@@ -24,6 +24,7 @@ _TEXTS = frozenset({
     "adapter_config.json", "added_tokens.json",
 })  # fmt: skip
 _TEXT_LIMIT = 16 * 2**20
+_ALL_TEXTS = 64 * 2**20  # of one checkpoint, held until its prompt is made
 _NOT_READ = "was not fetched from the Hub: it does not reach inference"
 _NO_HEADER = "the headers of weight files are not fetched from the Hub"
 _DOWNLOAD = "download the checkpoint, then run `lockllm lock`"
@@ -58,17 +59,21 @@ def is_read(name: str) -> bool:
 def documents(files: Mapping[str, Entry], findings: Findings) -> Documents:
     """Reads and parses every small file whose content says something."""
     made = Documents(texts={}, parsed={}, broken={})
-    for name, entry in files.items():
+    left = _ALL_TEXTS
+    for name, entry in sorted(files.items(), key=lambda each: "/" in each[0]):  # folders of templates last
         if not is_read(name):
             continue
         if not entry.real:
             made.broken[name] = _NOT_READ
             continue
         try:
-            limit = bounded.SMALL if role(name) == INDEX else _TEXT_LIMIT
+            if left <= 0:
+                raise bounded.Malformed("is not read: the small files before it hold too much")
+            limit = bounded.SMALL if role(name) == INDEX else min(_TEXT_LIMIT, left)
             raw = bounded.read_small(entry.real, limit)
             if role(name) != INDEX:
                 made.texts[name] = raw
+                left -= len(raw)
             if name.endswith(".json"):
                 made.parsed[name], twice = bounded.parse_object(raw)
                 if twice:

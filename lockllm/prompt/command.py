@@ -126,7 +126,7 @@ def _winner(held: Material, given: Given, with_tools: bool) -> Candidate:
     if found is not None and found.text is not None:
         return found
     built_in = f"the engine takes a template of its own ({found.source})" if found is not None else ""
-    reason = "; ".join(each for each in (built_in, *resolution.problems, resolution.unknown) if each)
+    reason = "; ".join(each for each in dict.fromkeys((built_in, *resolution.problems, resolution.unknown)) if each)
     reason = reason or "none of its files holds one"
     raise UsageError(
         f"the checkpoint has no chat template for this request: {reason}",

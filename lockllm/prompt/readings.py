@@ -82,7 +82,7 @@ def observe(
     winner = resolution.winner
     found: list[Reading | Unobserved | Check] = [*_identity(resolution, by)]
     if winner is not None and winner.text is not None:
-        tokens = dict(gguf_tokens or {}) or _tokens(read, names)
+        tokens = dict(gguf_tokens or {}) or _tokens(read, names if gguf is None else ())
         found += _studied(winner, tokens, given, tokenizer_json, by, examine or _examined)
     found += _findings(resolution)
     return Prompt(

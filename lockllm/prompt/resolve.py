@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -86,15 +86,27 @@ def resolve(
     choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
     if gguf is None and explicit is None and engine in _GGUF_ONLY:
         choice = _Choice(unknown="no GGUF was read")
+    lost = "; ".join(_lost(shelf, engine))
+    if lost and explicit is None:
+        choice = _Choice(unknown=lost)
     if engine == "lmdeploy" and explicit is None and (word := _OWN_FAMILIES.search(model)) is not None:
         choice = _Choice(
             unknown=f"LMDeploy may take a template of its own for a path with {word.group()}, by its name alone"
         )
     candidates = (*((explicit,) if explicit else ()), *shelf.all())
-    problems = (*shelf.problems, *((choice.problem,) if choice.problem else ()))
+    problems = (*shelf.problems.values(), *((choice.problem,) if choice.problem else ()))
     return Resolution(
         winner=choice.plain, with_tools=choice.tools, candidates=candidates, problems=problems, unknown=choice.unknown
     )
+
+
+def _lost(shelf: Shelf, engine: str | None) -> Iterator[str]:
+    """Why the template in force cannot be told: a file that the engine reads, and of which nobody knows what it holds."""
+    if engine in _GGUF_ONLY or (engine is None and shelf.gguf):
+        return
+    for name, problem in shelf.problems.items():
+        if engine != "tgi" or not name.endswith(".jinja"):
+            yield problem
 
 
 def tokenizer_choice(shelf: Shelf, library: str | None) -> _Choice:

@@ -55,7 +55,7 @@ class Shelf(msgspec.Struct, frozen=True, kw_only=True):
     legacy: Candidate | None = None
     processor: Candidate | None = None
     gguf: Mapping[str, Candidate] = {}
-    problems: tuple[str, ...] = ()
+    problems: Mapping[str, str] = {}  # file -> why nobody knows which template it holds
 
     def all(self) -> tuple[Candidate, ...]:
         """Every template, in the order of the places."""
@@ -66,7 +66,7 @@ class Shelf(msgspec.Struct, frozen=True, kw_only=True):
 
 def shelve(read: Read, names: Sequence[str], gguf: Mapping[str, str] | None = None) -> Shelf:
     """Read all places. `names` are the files of the checkpoint, with `/`; `gguf` maps metadata keys to texts."""
-    problems: list[str] = []
+    problems: dict[str, str] = {}
     present = set(names)
     folder = {
         each[len(FOLDER) : -len(".jinja")]: found
@@ -80,7 +80,7 @@ def shelve(read: Read, names: Sequence[str], gguf: Mapping[str, str] | None = No
         folder=folder, config=config, config_named=named,
         legacy=_text_of(_member(read, present, LEGACY, problems), LEGACY, problems),
         processor=_text_of(_member(read, present, PROCESSOR, problems), PROCESSOR, problems),
-        gguf=_of_gguf(gguf or {}), problems=tuple(problems),
+        gguf=_of_gguf(gguf or {}), problems=problems,
     )  # fmt: skip
 
 
@@ -102,40 +102,40 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-def _file(read: Read, name: str, problems: list[str], called: str) -> Candidate | None:
+def _file(read: Read, name: str, problems: dict[str, str], called: str) -> Candidate | None:
     raw = read(name)
     if raw is None:
-        problems.append(f"{name} cannot be read")
+        problems[name] = f"{name} cannot be read"
         return None
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        problems.append(f"{name} is no UTF-8")
+        problems[name] = f"{name} is no UTF-8"
         return None
     return Candidate(text.replace("\r\n", "\n").replace("\r", "\n"), name, called)
 
 
-def _member(read: Read, present: set[str], name: str, problems: list[str]) -> Any:
+def _member(read: Read, present: set[str], name: str, problems: dict[str, str]) -> Any:
     """The value of `chat_template` in a JSON file; None where there is none."""
     if name not in present:
         return None
     found = document(read, name)
     if found is None:
-        problems.append(f"{name} is no JSON object")
+        problems[name] = f"{name} is no JSON object"
         return None
     return found.get("chat_template")
 
 
-def _text_of(value: Any, source: str, problems: list[str]) -> Candidate | None:
+def _text_of(value: Any, source: str, problems: dict[str, str]) -> Candidate | None:
     if value is None or isinstance(value, str):
         return None if value is None else Candidate(value, source)
     if isinstance(value, dict) and isinstance(value.get(DEFAULT), str):
         return Candidate(value[DEFAULT], source, DEFAULT)
-    problems.append(f"chat_template of {source} is no text")
+    problems[source] = f"chat_template of {source} is no text"
     return None
 
 
-def _of_config(value: Any, problems: list[str]) -> tuple[Candidate | None, Mapping[str, Candidate] | None]:
+def _of_config(value: Any, problems: dict[str, str]) -> tuple[Candidate | None, Mapping[str, Candidate] | None]:
     if value is None or isinstance(value, str):
         return (None if value is None else Candidate(value, CONFIG)), None
     pairs: list[tuple[Any, Any]] = []
@@ -144,7 +144,7 @@ def _of_config(value: Any, problems: list[str]) -> tuple[Candidate | None, Mappi
     elif isinstance(value, list):
         pairs = [(each.get("name"), each.get("template")) if isinstance(each, dict) else (None, None) for each in value]
     if not isinstance(value, (dict, list)) or not all(isinstance(a, str) and isinstance(b, str) for a, b in pairs):
-        problems.append(f"chat_template of {CONFIG} is neither a text nor a list of named texts")
+        problems[CONFIG] = f"chat_template of {CONFIG} is neither a text nor a list of named texts"
         return None, None
     return None, {name: Candidate(text, CONFIG, name) for name, text in pairs}
 

@@ -92,6 +92,17 @@ def test_a_probe_that_was_stopped_is_not_locked(work: Path, name: str) -> None:
     assert measured(work, "lock", "--strict", "-o", "-")["code"] == 1
 
 
+def test_a_folder_full_of_templates_is_read_in_part_and_told(work: Path) -> None:
+    folder = work / "model" / "additional_chat_templates"
+    folder.mkdir()
+    for number in range(40):
+        with (folder / f"t{number}.jinja").open("wb") as file:
+            file.truncate(16 * 2**20)
+    done = measured(work, "render", "model")
+    assert done["code"] == 2
+    assert "cannot be read" in done["err"]
+
+
 CONFIGS: dict[str, Callable[[], Any]] = {
     "a token of 10 MB": lambda: {"image_token": "x" * 10_000_000},
     "200,000 tokens": lambda: {"extra_special_tokens": {f"t{i}_token": f"<{i}>" for i in range(200_000)}},

@@ -53,6 +53,32 @@ def test_every_probe_of_a_plain_template_is_rendered() -> None:
     assert {f"prompt_probes.{name}.text" for name in probes.PROBES} <= set(found)
 
 
+@pytest.mark.parametrize(
+    "name", ["chat_template.jinja", "processor_config.json", "additional_chat_templates/default.jinja"]
+)
+def test_a_template_that_cannot_be_read_is_unknown_and_no_other_takes_its_place(name: str) -> None:
+    files = {"tokenizer_config.json": json.dumps({"chat_template": SIMPLE})}
+    found = observe(lambda each: files[each].encode() if each in files else None, sorted({*files, name}))
+    assert not any(reading.fact.path[0] in ("chat_template", "prompt_probes") for reading in found.readings)
+    (gap,) = [each for each in found.unobserved if each.path == ("chat_template",)]
+    assert gap.reason.startswith(f"{name} ")
+    alone = observe(lambda _: None, (name,))
+    assert not any(reading.value is ABSENT for reading in alone.readings)
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "special_tokens_map.json"])
+def test_without_the_special_tokens_no_probe_is_rendered(name: str) -> None:
+    template = "{{ bos_token }}" + SIMPLE
+    found = observe(
+        lambda each: template.encode() if each == "chat_template.jinja" else None, ("chat_template.jinja", name)
+    )
+    if name == "special_tokens_map.json":
+        assert "prompt_probes.user.text" not in values(found)
+        assert values(found)["chat_template.sha256"] == hashlib.sha256(template.encode()).hexdigest()
+    else:
+        assert "chat_template.sha256" not in values(found)
+
+
 def test_a_probe_that_the_template_refuses_is_absent() -> None:
     template = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}" + SIMPLE
     found = look({"chat_template.jinja": template})
