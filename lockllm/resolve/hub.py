@@ -5,6 +5,7 @@ Two requests for a usual repository, one more for each further 1,000 entries, on
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import urllib.parse
@@ -17,10 +18,13 @@ from lockllm.checkpoint.folder import MOST
 from lockllm.checkpoint.listed import Listed, Row, is_safe
 from lockllm.errors import ResolveError
 from lockllm.resolve.hub_errors import Asked, no_object, told
-from lockllm.resolve.hub_http import Client, Endless, shown
+from lockllm.resolve.hub_http import Answer, Astray, Client, Endless, T, joined, shown
 
-_INFO = 64 * 2**20  # bytes: names alone of 200,000 files
+_INFO = 32 * 2**20  # bytes: names alone of 50,000 files
 _PAGE = 32 * 2**20
+_PAGES = 300  # those of the Hub hold 1,000 entries
+_VALUES = 1_200_000  # of a JSON text: an entry has about 17
+_LARGEST = 2**53  # bytes of one file
 _FILES = 2_000
 _BYTES = 512 * 2**20
 _AT_ONCE = 6
@@ -75,10 +79,7 @@ class Hub:
                 answer = self.client.get(path, limit=_INFO)
             except Exception as error:
                 raise told(error, self.client, asked, self.client.endpoint + path) from error
-            try:
-                found = msgspec.json.decode(answer.body, type=_Info).sha
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise no_object(answer, "a JSON object about the model") from error
+            found = _decoded(answer, _Info, "a JSON object about the model").sha
             if found is None or not _COMMIT.match(found):
                 raise no_object(answer, "a model with its commit")
             self._commits[key] = found
@@ -116,14 +117,16 @@ class Hub:
         url = self.client.endpoint + path
         rows: dict[str, Row] = {}
         been: set[str] = set()
+        pages = 0
         while url:
+            pages += 1
             entries, following = self._page(asked, url)
             known = len(been)
             for entry in entries:
                 been.add(entry.path)
                 if entry.type == "file":
                     _put(rows, _row(entry, url), url)
-            if len(been) > MOST or (following and len(been) == known):
+            if len(been) > MOST or (following and (len(been) == known or pages == _PAGES)):
                 what = f"{asked.repo} lists more than {MOST:,} files, or without end"
                 raise ResolveError(what, where=f"GET {shown(url)}", mend="name a repository of one model")
             url = following
@@ -135,12 +138,12 @@ class Hub:
             answer = self.client.get(url, limit=_PAGE)
         except Exception as error:
             raise told(error, self.client, asked, url) from error
-        try:
-            entries = msgspec.json.decode(answer.body, type=list[_Entry])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise no_object(answer, "a list of files") from error
+        entries = _decoded(answer, list[_Entry], "a list of files")
         found = _NEXT.search(answer.headers.get("link", ""))
-        return entries, urllib.parse.urljoin(answer.url, found["url"]) if found else ""
+        try:
+            return entries, joined(answer.url, found["url"]) if found else ""
+        except Astray as error:
+            raise told(error, self.client, asked, url) from error
 
     def _save(self, asked: Asked, commit: str, row: Row, root: str) -> str:
         asked = msgspec.structs.replace(asked, file=row.path)
@@ -164,6 +167,23 @@ class Hub:
         raise ResolveError(f"{row.path} of {asked.repo}: the Hub {what}", where=where, mend="try again later")
 
 
+def _decoded(answer: Answer, kind: type[T], wanted: str) -> T:
+    """An answer's JSON. ResolveError where it is none, holds a key twice, or more values than any repository."""
+    if sum(map(answer.body.count, (b",", b"[", b"{", b":"))) > _VALUES:
+        raise no_object(answer, wanted)
+    try:
+        found = msgspec.json.decode(answer.body, type=kind)
+        json.loads(answer.body, object_pairs_hook=_once, parse_int=len, parse_float=len)
+    except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
+        raise no_object(answer, wanted) from error
+    return found
+
+
+def _once(pairs: list[tuple[str, object]]) -> None:
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("a key stands twice")
+
+
 def is_commit(text: str | None) -> bool:
     """Whether a revision is a full commit already."""
     return text is not None and bool(_COMMIT.match(text))
@@ -176,7 +196,7 @@ def _quoted(path: str) -> str:
 def _row(entry: _Entry, url: str) -> Row:
     lfs = entry.lfs
     size = lfs.size if lfs is not None and lfs.size is not None else entry.size
-    if size is None or size < 0:
+    if size is None or not 0 <= size < _LARGEST:
         raise ResolveError(
             f"the Hub tells no size of {entry.path[:200]}", where=f"GET {shown(url)}", mend="see what HF_ENDPOINT names"
         )

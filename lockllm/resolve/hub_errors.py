@@ -15,7 +15,16 @@ from lockllm.errors import LockllmError, ResolveError, WorldError
 from lockllm.resolve.hub_http import Answer, Astray, Client, Endless, Refused, Slow, shown, wait_of
 
 _TIMEOUTS = frozenset(
-    {"Slow", "ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout", "Timeout", "TimeoutException"}
+    {
+        "Slow",
+        "ConnectTimeout",
+        "ReadTimeout",
+        "ReadTimeoutError",
+        "WriteTimeout",
+        "PoolTimeout",
+        "Timeout",
+        "TimeoutException",
+    }
 )
 _BROKEN = frozenset(
     {
@@ -25,6 +34,7 @@ _BROKEN = frozenset(
         "ProtocolError",
         "ContentDecodingError",
         "DecodingError",
+        "Cut",
     }
 )
 _NO_NAME = (

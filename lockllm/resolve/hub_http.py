@@ -10,8 +10,9 @@ import re
 import threading
 import time
 import urllib.parse
+import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -25,7 +26,11 @@ _PAUSE = 0.5  # seconds before the second try, twice as long before the third
 _LONGEST_WAIT = 20.0  # seconds that a rate limit is waited for
 _WHOLE = 600.0  # seconds for everything that one run asks
 _ERROR_BODY = 64 * 2**10
+_PART = 2**16
 _TIMES = 6  # an answer may take so many times the time-out in all
+
+
+T = TypeVar("T")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +73,10 @@ class Astray(Exception):
     """Redirects that lead nowhere, or to what is no web address."""
 
 
+class Cut(Exception):
+    """An answer that ends before it is whole."""
+
+
 class Client:
     """The Hub at one endpoint, as the environment says. It never sends the token to another host."""
 
@@ -92,7 +101,7 @@ class Client:
 
     def get(self, path: str, *, limit: int, patience: float | None = None) -> Answer:
         """The answer to one GET: `path` below the endpoint, or an address that the Hub named."""
-        url = path if path.startswith(("http://", "https://")) else f"{self.endpoint}{path}"
+        url = f"{self.endpoint}{path}" if path.startswith("/") else path
         return self._tried(url, limit, patience or self.patience, None, 0)
 
     def save(self, path: str, into: str, size: int) -> Answer:
@@ -106,7 +115,7 @@ class Client:
             if seconds <= 0:
                 raise Slow(_WHOLE)
             try:
-                answer = _within(seconds, lambda: self._hops(url, limit, patience, into, size))
+                answer = within(seconds, lambda: self._hops(url, limit, patience, into, size))
             except Exception as error:
                 if number == _TRIES or not _is_broken(error):
                     raise
@@ -127,11 +136,10 @@ class Client:
             self._headers = dict(library.headers())
         session = library.session()
         for _ in range(_HOPS + 1):
+            self._refuse(url)
             with _stream(session, url, self._headers_for(url, into), patience) as (status, headers, chunks):
                 if status in _REDIRECTS and headers.get("location"):
-                    url = urllib.parse.urljoin(url, headers["location"])
-                    if _parts(url) is None:
-                        raise Astray(f"a redirect to {shown(url)}")
+                    url = joined(url, headers["location"])
                     continue
                 if status < 300 and into is not None:
                     with open(into, "wb") as file:
@@ -147,6 +155,12 @@ class Client:
                 return Answer(status=status, headers=headers, url=url, body=bytes(body), size=len(body))
         raise Astray(f"more than {_HOPS} redirects")
 
+    def _refuse(self, url: str) -> None:
+        """Astray for what is no web address, and for the link's own addresses, where clouds tell a machine its secrets."""
+        parts = _parts(url)
+        if parts is None or not url.isprintable() or (_is_of_the_link(parts[1]) and parts[1] != self._origin[1]):
+            raise Astray(f"a redirect to {shown(url)}")
+
     def _headers_for(self, url: str, into: str | None) -> dict[str, str]:
         """Those of the client; the token only where the Hub itself is asked, or its own https."""
         held = dict(self._headers or {})
@@ -154,7 +168,9 @@ class Client:
         upgraded = (("https", self._origin[1], 443) if self._origin[0::2] == ("http", 80) else self._origin) == parts
         if parts != self._origin and not upgraded:
             held = {name: value for name, value in held.items() if name.lower() not in ("authorization", "cookie")}
-        return {**held, **({"accept-encoding": "identity"} if into is not None else {"accept": "application/json"})}
+        if into is not None:
+            return {**held, "accept-encoding": "identity"}
+        return {**held, "accept-encoding": "gzip", "accept": "application/json"}
 
 
 def wait_of(answer: Answer) -> float | None:
@@ -164,6 +180,14 @@ def wait_of(answer: Answer) -> float | None:
         found = re.search(r"\bt=(\d{1,6})\b", answer.headers.get("ratelimit", ""))
         text = found[1] if found else ""
     return float(text) if text else None
+
+
+def joined(base: str, url: str) -> str:
+    """An address that another one names. Astray where that is none."""
+    try:
+        return urllib.parse.urljoin(base, url)
+    except ValueError as error:
+        raise Astray(f"a redirect to {shown(url)}") from error
 
 
 def shown(url: str) -> str:
@@ -211,13 +235,40 @@ def _library() -> _Library:
 
 @contextlib.contextmanager
 def _stream(session: Any, url: str, headers: Mapping[str, str], patience: float) -> Iterator[Any]:
-    """A GET that is not read yet: by `requests` up to 0.36 of the client, by `httpx` and its successor since."""
+    """A GET that is not read yet: by `requests` up to 0.36 of the client, by `httpx` and its successor since.
+
+    What is packed is unpacked here: `httpx` up to 0.28 makes of 64 KiB as many MiB at once, and again for each layer.
+    """
     if callable(session.stream):  # of `requests` it is a switch
         with session.stream("GET", url, headers=headers, timeout=patience, follow_redirects=False) as answer:
-            yield answer.status_code, _lower(answer.headers), answer.iter_bytes()
+            taken = _lower(answer.headers)
+            yield answer.status_code, taken, _unpacked(answer.iter_raw(), taken)
     else:
         with session.get(url, headers=headers, timeout=patience, allow_redirects=False, stream=True) as answer:
-            yield answer.status_code, _lower(answer.headers), answer.iter_content(2**16)
+            taken = _lower(answer.headers)
+            raw = answer.raw.stream(_PART, decode_content=False)
+            yield answer.status_code, taken, _unpacked(raw, taken)
+
+
+def _unpacked(chunks: Iterator[bytes], headers: Mapping[str, str]) -> Iterator[bytes]:
+    """The bytes of an answer, in parts of at most 64 KiB of what was packed."""
+    coding = headers.get("content-encoding", "").strip().lower()
+    if coding in ("", "identity"):
+        yield from chunks
+        return
+    if coding not in ("gzip", "x-gzip"):
+        raise Astray(f"it is packed as {coding[:40]}, and nobody asked for that")
+    packed = zlib.decompressobj(31)
+    for chunk in chunks:
+        left = chunk
+        while left and not packed.eof:
+            try:
+                yield packed.decompress(left, _PART)
+            except zlib.error as error:
+                raise Cut from error
+            left = packed.unconsumed_tail
+    if not packed.eof:
+        raise Cut
 
 
 def _saved(
@@ -237,9 +288,9 @@ def _saved(
     )  # fmt: skip
 
 
-def _within(seconds: float, call: Callable[[], Answer]) -> Answer:
+def within(seconds: float, call: Callable[[], T]) -> T:
     """What `call` gives, at most that long awaited: names that do not resolve and headers that drip have no time-out of their own."""
-    box: queue.SimpleQueue[tuple[Answer | None, BaseException | None]] = queue.SimpleQueue()
+    box: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:
         try:
@@ -254,8 +305,7 @@ def _within(seconds: float, call: Callable[[], Answer]) -> Answer:
         raise Slow(seconds) from None
     if error is not None:
         raise error
-    assert answer is not None
-    return answer
+    return cast(T, answer)
 
 
 def _is_broken(error: BaseException) -> bool:
@@ -274,6 +324,22 @@ def _parts(url: str) -> tuple[str, str, int] | None:
         return None
     host = (parts.hostname or "").lower()
     return (parts.scheme, host, port) if parts.scheme in ("http", "https") and host else None
+
+
+def _is_of_the_link(host: str) -> bool:
+    """Whether a host is a link-local address, in any of the ways that the C library reads one."""
+    import ipaddress
+    import socket
+
+    try:
+        plain = socket.inet_ntoa(socket.inet_aton(host))
+    except (OSError, UnicodeError):
+        plain = host.partition("%")[0]
+    try:
+        address = ipaddress.ip_address(plain)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_link_local
 
 
 def _lower(headers: Any) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import struct
@@ -103,6 +104,15 @@ def crowded(handler: Handler, kind: str) -> bool:
         handler.json(
             rows, {"Link": f'<{handler.server.url}{handler.path.partition("?")[0]}?cursor={page + 1}>; rel="next"'}
         )
+    return kind == "tree"
+
+
+def pages(handler: Handler, kind: str) -> bool:
+    """Pages of one new file each, without end."""
+    if kind == "tree":
+        page = int(handler.path.partition("cursor=")[2] or 0)
+        url = f"{handler.server.url}{handler.path.partition('?')[0]}?cursor={page + 1}"
+        handler.json([{"path": f"{page}", "size": 1}], {"Link": f'<{url}>; rel="next"'})
     return kind == "tree"
 
 
@@ -211,11 +221,11 @@ CASES = {
         fault=status(200, "tree", b'[{"path": "a", "size": 1}, {"path": "a", "size": 2}]'),
     ),
     "pages without end": Case(
-        "org/tiny lists more than 200,000 files, or without end", "name a repository of one model",
+        "org/tiny lists more than 50,000 files, or without end", "name a repository of one model",
         set=without_end,
     ),
     "too many files": Case(
-        "org/tiny lists more than 200,000 files, or without end", "name a repository of one model", fault=crowded
+        "org/tiny lists more than 50,000 files, or without end", "name a repository of one model", fault=crowded
     ),
     "silent": Case(
         "the Hub gives no whole answer within 0.3 s", "try again, give it longer with HF_HUB_ETAG_TIMEOUT=SECONDS, or lock with --offline",
@@ -225,9 +235,49 @@ CASES = {
         "the Hub gives no whole answer within 1.8 s", "try again, give it longer with HF_HUB_ETAG_TIMEOUT=SECONDS, or lock with --offline",
         fault=drip,
     ),
-    "endless": Case("the Hub's answer is longer than 67,108,864 bytes", "see what HF_ENDPOINT names", fault=endless),
+    "endless": Case("the Hub's answer is longer than 33,554,432 bytes", "see what HF_ENDPOINT names", fault=endless),
     "cut": Case("the Hub breaks off its answer", LATER, fault=reset),
     "short": Case("the Hub breaks off its answer", LATER, fault=short),
+    "a bomb": Case(
+        "the Hub's answer is longer than 33,554,432 bytes", "see what HF_ENDPOINT names",
+        fault=status(200, body=gzip.compress(b" " * (64 << 20)), Content_Encoding="gzip"),
+    ),
+    "packed in two layers": Case(
+        "the Hub's answer leads astray: it is packed as gzip, gzip, and nobody asked for that", "see what HF_ENDPOINT names",
+        fault=status(200, body=gzip.compress(gzip.compress(b"{}")), Content_Encoding="gzip, gzip"),
+    ),
+    "packed and cut": Case(
+        "the Hub breaks off its answer", LATER,
+        fault=status(200, body=gzip.compress(b'{"sha": "' + b"a" * 40 + b'"}')[:-9], Content_Encoding="gzip"),
+    ),
+    "packed and none": Case("the Hub breaks off its answer", LATER, fault=status(200, body=b"{}", Content_Encoding="gzip")),
+    "a commit twice": Case(
+        "the Hub's address answers something else than a JSON object about the model", ODD,
+        fault=status(200, body=b'{"sha": "%b", "sha": "%b"}' % (b"a" * 40, b"b" * 40)),
+    ),
+    "millions of values": Case(
+        "the Hub's address answers something else than a list of files", ODD,
+        fault=status(200, "tree", b"[" + b'{"path":""},' * 2_000_000 + b"{}]"),
+    ),
+    "a file larger than any": Case(
+        "the Hub tells no size of x.safetensors", "see what HF_ENDPOINT names",
+        fault=status(200, "tree", b'[{"path": "x.safetensors", "size": %d, "lfs": {"oid": "%b"}}]' % (2**63, b"a" * 64)),
+    ),
+    "pages of one file": Case(
+        "org/tiny lists more than 50,000 files, or without end", "name a repository of one model", fault=pages
+    ),
+    "a next page in a file": Case(
+        "the Hub's answer leads astray: a redirect to file:///etc/passwd", "see what HF_ENDPOINT names",
+        fault=status(200, "tree", b'[{"path": "x", "size": 1}]', Link='<file:///etc/passwd>; rel="next"'),
+    ),
+    "the cloud's own address": Case(
+        "the Hub's answer leads astray: a redirect to http://169.254.169.254/latest/meta-data/", "see what HF_ENDPOINT names",
+        fault=status(302, Location="http://169.254.169.254/latest/meta-data/"),
+    ),
+    "the cloud's own address as a number": Case(
+        "the Hub's answer leads astray: a redirect to http://2852039166/", "see what HF_ENDPOINT names",
+        fault=status(302, Location="http://2852039166/"),
+    ),
     "in a circle": Case("the Hub's answer leads astray: more than 5 redirects", "see what HF_ENDPOINT names", fault=forever),
     "out of the web": Case(
         "the Hub's answer leads astray: a redirect to file:///etc/passwd", "see what HF_ENDPOINT names",
@@ -281,12 +331,26 @@ def test_what_goes_wrong_is_said_with_its_mend(
     code = desk.lock()
     assert time.monotonic() - begun < 30
     lines = desk.err.splitlines()
-    assert lines[0] == f"lockllm: {case.what}"
+    assert lines[0].replace(hub.url, "HUB") == f"lockllm: {case.what}"
     assert lines[-1].replace(hub.url, "HUB") == f"  mend  {case.mend}"
     assert (code, len(lines)) == (case.code, 3)
     for secret in (TOKEN, hub.token, "secret", "Traceback"):
         assert secret not in desk.err
     assert not (desk.folder / "llm.lock").exists()
+
+
+@pytest.mark.parametrize(
+    "location", ["http://[", "/\x1b]0;x\x07", "http://h:99999/", "//", "http://%00/", "x" * 60_000]
+)
+def test_a_redirect_to_what_is_no_address_is_an_error_whatever_the_client_makes_of_it(
+    hub: Hub, tiny_repo: Repo, desk: Desk, location: str
+) -> None:
+    hub.fault = status(302, Location=location)
+    desk.spec()
+    assert desk.lock() == 4
+    assert desk.err.startswith("lockllm: ")
+    assert all(char.isprintable() or char == "\n" for char in desk.err)
+    assert len(desk.err) < 2000
 
 
 def test_no_model_there_is_a_wrong_input(hub: Hub, desk: Desk) -> None:
