@@ -19,6 +19,19 @@ NAMES = (
     "ns", "x", "loop", "self", "caller", "varargs", "kwargs", "a", "super", "dict", "namespace", "cycler", "joiner", "range",
     "lipsum", "raise_exception", "strftime_now", "none", "true", "nothing", "_", "__class__", "messages[0]", "messages[-1]",
 )  # fmt: skip
+ESCAPES = (
+    "lipsum.__globals__.os.environ", "lipsum.__globals__['os'].environ", "cycler.__init__.__globals__.os.environ",
+    "joiner.__init__.__globals__.os.environ", "(lipsum|attr('__globals__')).os.environ", "self.__init__.__globals__.os",
+    "namespace.__init__.__globals__.os.environ", "raise_exception.__globals__", "strftime_now.__globals__.json",
+    "self._TemplateReference__context.environment", "'{0.__globals__[os].environ}'.format(lipsum)",
+    "['{0.__globals__[os].environ}']|map('format', lipsum)|list", "('{0.__globals__[os].environ}'|attr('format'))(lipsum)",
+    "'{x.__globals__[os].environ}'.format_map({'x': lipsum})", "''.__class__.__mro__[1].__subclasses__()", "dict.__class__",
+    "(messages|map('upper')).gi_frame.f_globals", "messages|map(attribute='__class__.__mro__')|list",
+    "messages|groupby('__class__.__base__')|list", "[lipsum]|sum(attribute='__globals__.os.environ')", "loop.__init__.__globals__",
+    "[lipsum]|map(attribute='__globals__.os.environ')|list", "[lipsum]|join(',', attribute='__globals__.os.environ')",
+    "dict(a='{0.__globals__[os].environ}'.format)['a'](lipsum)", "[lipsum]|sort(attribute='__globals__.os.environ.HF_TOKEN')",
+)  # fmt: skip
+"""The ways out of a sandbox that were found in Jinja over the years; without one, several of them print the environment."""
 FIELDS = (
     "role", "content", "tool_calls", "function", "arguments", "name", "index", "index0", "first", "last", "previtem", "length",
     "depth", "cycle", "changed", "revindex", "items", "keys", "get", "split", "strip", "startswith", "format", "format_map",
@@ -152,7 +165,9 @@ class Builder:
         """Anything that has a value, or should have one."""
         random = self.random
         if depth <= 0:
-            return random.choice((random.choice(NAMES), random.choice(NAMES), random.choice(NUMBERS), self._text()))
+            return random.choice(
+                (random.choice(NAMES), random.choice(NAMES), random.choice(NUMBERS), self._text(), self._escape())
+            )
         inner = self.expression(depth - 1)
         how = random.randrange(12)
         if how == 0:
@@ -176,6 +191,9 @@ class Builder:
         return random.choice(
             ("[{}]", "({},)", "{{'a': {}}}", "{{{}: 1}}", "dict(a={})", "namespace(x={})", "({})")
         ).format(inner)
+
+    def _escape(self) -> str:
+        return self.random.choice(ESCAPES) if self.random.random() < 0.3 else self.random.choice(NAMES)
 
     def _text(self) -> str:
         return "'" + self.random.choice(TEXTS) + "'" + self.random.choice(("", "", "", "*3", "*1000", "*10**8"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from random import Random
 
+import jinja2
 import pytest
 
 from lockllm.prompt import probes
@@ -42,6 +44,16 @@ def test_the_watch_notices_a_secret_that_is_seen_and_a_probe_that_changes() -> N
     templates.same(analysis, texts)
     with pytest.raises(AssertionError):
         templates.same(analysis, (*texts[:-1], Rendered("other", "")))
+
+
+def test_the_ways_out_lead_to_the_secret_where_there_is_no_sandbox_and_nowhere_in_it() -> None:
+    open_, found = jinja2.Environment(), 0
+    for each in grammar.ESCAPES:
+        with contextlib.suppress(Exception):
+            found += templates.SECRET in open_.from_string("{{ " + each + " }}").render(messages=[{"role": "user"}])
+        analysis, _ = templates.ask("{{ " + each + " }}", {}, None, [JOB])
+        assert not isinstance(analysis, Refused)
+    assert found > 10
 
 
 @pytest.mark.parametrize(
