@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
@@ -19,6 +20,8 @@ from lockllm.prompt.sandbox import Limits, Outcome, outcome
 
 SOON = Limits(seconds=0.25)
 """A template that takes longer is one without end."""
+SECRET = "hf_no_template_may_see_this"
+"""Stands in the environment of the process that renders: an escape from the sandbox would find it."""
 _DONE = b'{"done": true}\n'
 _CASES = 200
 """So many templates are one process's: what they leave behind may only be so much."""
@@ -31,10 +34,13 @@ class Fork:
         its_in, mine_out = os.pipe()
         mine_in, its_out = os.pipe()
         sys.stdout.flush()
-        gc.freeze()
-        self.pid = os.fork()
+        gc.freeze()  # no page of what is here already is copied for the sake of a collection
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # the threads of other tests have no part in this
+            self.pid = os.fork()
         if self.pid == 0:
             _render(its_in, its_out)
+        gc.unfreeze()
         os.close(its_in)
         os.close(its_out)
         self.given = open(mine_out, "wb")  # noqa: SIM115 - closed when the process is done
@@ -81,6 +87,7 @@ def run(task: Mapping[str, Any], jobs: Sequence[Any], limits: Limits = SOON) -> 
 def _render(given: int, said: int) -> None:
     code = 1
     try:
+        os.environ["HF_TOKEN"] = SECRET
         os.dup2(given, 0)
         os.dup2(said, 1)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

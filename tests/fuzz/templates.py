@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +16,6 @@ from tests.abuse import material
 from tests.fuzz import forked, grammar
 
 HERE = Path(__file__).parent
-SECRET = "hf_no_template_may_see_this"
-"""Stands in the environment and in a module of the process that renders: an escape from the sandbox would find it."""
-os.environ["HF_TOKEN"] = SECRET
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "\x00"}
 _ANYWHERE = re.compile(r" at 0x[0-9a-f]+")
 _AGAIN = 3
@@ -65,7 +61,7 @@ def ask(
 
 def looked_at(answer: Analysis | Rendered | Refused) -> None:
     """No answer holds the secret, none is without words, and none blames this machine."""
-    assert SECRET not in repr(answer)
+    assert forked.SECRET not in repr(answer)
     if isinstance(answer, Refused):
         assert answer.reason
         assert not answer.world, answer

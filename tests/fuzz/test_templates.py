@@ -39,18 +39,23 @@ def test_templates_by_chance_reach_the_renderer_and_are_not_all_refused() -> Non
 
 def test_the_watch_notices_a_secret_that_is_seen_and_a_probe_that_changes() -> None:
     with pytest.raises(AssertionError):
-        templates.looked_at(Rendered(templates.SECRET, ""))
+        templates.looked_at(Rendered(templates.forked.SECRET, ""))
     analysis, texts = templates.ask("{{ messages|length }}", {}, None, [JOB] * (len(probes.PROBES) + 1))
     templates.same(analysis, texts)
     with pytest.raises(AssertionError):
         templates.same(analysis, (*texts[:-1], Rendered("other", "")))
 
 
-def test_the_ways_out_lead_to_the_secret_where_there_is_no_sandbox_and_nowhere_in_it() -> None:
+def test_the_ways_out_lead_to_the_secret_where_there_is_no_sandbox_and_nowhere_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", templates.forked.SECRET)
     open_, found = jinja2.Environment(), 0
     for each in grammar.ESCAPES:
         with contextlib.suppress(Exception):
-            found += templates.SECRET in open_.from_string("{{ " + each + " }}").render(messages=[{"role": "user"}])
+            found += templates.forked.SECRET in open_.from_string("{{ " + each + " }}").render(
+                messages=[{"role": "user"}]
+            )
         analysis, _ = templates.ask("{{ " + each + " }}", {}, None, [JOB])
         assert not isinstance(analysis, Refused)
     assert found > 10
