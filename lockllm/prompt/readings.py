@@ -262,7 +262,11 @@ def _probed(texts: Sequence[Rendered | Refused], source: str, ids: _Ids, by: By)
             held[name] = answer.text
             yield seen(("prompt_probes", name, "text"), answer.sha256, f"{source}, rendered", by)
         elif answer.bounded or answer.world:
-            yield Unobserved(("prompt_probes", name), f"not rendered: {answer.reason}", "use a template that ends")
+            yield Unobserved(
+                ("prompt_probes", name),
+                f"not rendered: {answer.reason}",
+                "use a smaller template, or one that comes to an end",
+            )
         else:
             yield seen(("prompt_probes", name, "text"), None, f"{source} refuses it: {answer.reason}", by)
     if not held or ids.path is None:

@@ -60,7 +60,9 @@ def render(
         raise WorldError(f"the chat template cannot be rendered here: {found.reason}", where=where)
     if found.bounded:
         raise UsageError(
-            f"the chat template is stopped: {found.reason}", where=where, mend="use a template that comes to an end"
+            f"the chat template is stopped: {found.reason}",
+            where=where,
+            mend="use a smaller template, or one that comes to an end",
         )
     what = f"the chat template refuses this conversation: {found.reason}"
     raise UsageError(what, where=where, mend="change the request or the template")

@@ -69,7 +69,7 @@ WRONG = [
     ("t.jinja", b"{{ raise_exception('only\n one turn') }}", "the chat template refuses this conversation: only\\n one turn",
      "change the request or the template"),
     ("t.jinja", b"{{ 'x' * 10**11 }}", "the chat template is stopped: it needs more memory than it may take",
-     "use a template that comes to an end"),
+     "use a smaller template, or one that comes to an end"),
     ("r.json", b"[]", "the request must be a JSON object", "correct the file"),
     ("r.json", b"{}", "the request holds no messages", 'give it as {"messages": [{"role": "user", "content": "…"}]}'),
     ("r.json", b"[" * 100_000, "the request is nested too deeply", "flatten it"),
