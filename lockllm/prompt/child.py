@@ -21,7 +21,7 @@ def main() -> None:
     """Say that everything is there that is needed, or what is missing; then answer every job on standard input."""
     bounds, task, jobs = (json.loads(sys.stdin.buffer.readline().decode("utf-8", "surrogatepass")) for _ in range(3))
     prepare, answers = (_tokenizers, _encode) if task["kind"] == "encode" else (_jinja, _template)
-    _end_with_the_parent()
+    _end_with_the_parent(bounds["line"])
     found = prepare()
     _say(found)
     if "ready" not in found:
@@ -46,8 +46,8 @@ def _fitting(answers: Iterator[dict[str, Any]], longest: int) -> Iterator[dict[s
         left = max(left, 0)
 
 
-def _end_with_the_parent() -> None:
-    """A signal that ends the parent, or nothing but its end, ends this process too."""
+def _end_with_the_parent(line: int) -> None:
+    """A signal that ends the parent, or nothing but its end, ends this process too: `line` is a pipe that it holds open."""
     try:
         import fcntl
         import os
@@ -56,14 +56,14 @@ def _end_with_the_parent() -> None:
     except ImportError:  # pragma: no cover - the bounds alone end the child there
         return
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(
-        signal.SIG_SETMASK, ()
-    )  # the parent waits for signals on a thread, and blocks them elsewhere
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the parent waits for signals on a thread, and blocks them
     with contextlib.suppress(OSError, AttributeError):
-        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)  # SIGIO when the other end closes
+        fcntl.fcntl(line, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(
+            line, fcntl.F_SETFL, fcntl.fcntl(line, fcntl.F_GETFL) | os.O_ASYNC
+        )  # SIGIO when the other end closes
         gone = select.poll()
-        gone.register(0, 0)
+        gone.register(line, 0)
         if gone.poll(0):
             os._exit(1)
 

@@ -77,22 +77,42 @@ def run(
         return Outcome((), "the request is nested too deeply")
     room = 8 * len(listed)  # a long request is no attack: it may be held a few times over
     bounds = {"seconds": limits.seconds, "longest": limits.longest + room, "memory": limits.memory + room}
-    given = b"".join(each + b"\n" for each in (json.dumps(bounds).encode(), work, listed))
     try:
-        child = subprocess.Popen(
-            [*start, *places],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
-            **(program.rights if program is not None else {}),
-        )  # fmt: skip
+        child, line, held = _started([*start, *places], program.rights if program is not None else {})
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return Outcome((), f"no child process can be started: {reason}", world=True)
+    parts = (json.dumps({**bounds, "line": line}).encode(), work, listed)
     with child:
         try:
+            given = b"".join(each + b"\n" for each in parts)
             out, late = _talk(child, given, limits.patience, 8 * (limits.longest + room))
         finally:
             child.kill()
+            os.close(held)
     return outcome(out, late, child.returncode)
+
+
+def _started(words: Sequence[str], rights: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], int, int]:
+    """The child; its end of a pipe on which nothing is ever written; and ours, which closes when this process ends."""
+    import fcntl
+
+    end, held = os.pipe()
+    try:
+        line = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)  # clear of the standard streams, where those are closed
+        try:
+            child = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
+                pass_fds=(line,), **rights,
+            )  # fmt: skip
+        finally:
+            os.close(line)
+    except BaseException:
+        os.close(held)
+        raise
+    finally:
+        os.close(end)
+    return child, line, held
 
 
 def outcome(out: bytes, late: str, code: int) -> Outcome:
@@ -134,10 +154,7 @@ def _environment() -> dict[str, str]:
 
 
 def _talk(child: subprocess.Popen[bytes], given: bytes, patience: float, longest: int) -> tuple[bytes, str]:
-    """Write to the child and read from it at once, until it ends, the time is over or it says too much.
-
-    Its standard input stays open: where that closes early, this process is gone, and the child ends.
-    """
+    """Write to the child and read from it at once, until it ends, the time is over or it says too much."""
     assert child.stdin is not None
     assert child.stdout is not None
     deadline = time.monotonic() + patience
@@ -157,6 +174,7 @@ def _talk(child: subprocess.Popen[bytes], given: bytes, patience: float, longest
                     rest = rest[_put(child.stdin.fileno(), rest) :]
                     if not rest:
                         waiting.unregister(child.stdin)
+                        child.stdin.close()
                     continue
                 part = os.read(child.stdout.fileno(), 65_536)
                 if not part:
