@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from lockllm.checkpoint import bounded, links
+from lockllm.facts.checkpoint import MOST_FILES
 
-MOST = 200_000
+MOST = MOST_FILES
 """Entries that are listed below one root."""
 _DEEP = 24
 

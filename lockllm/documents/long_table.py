@@ -6,15 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from lockllm.facts.checkpoint import MOST_FILES
+
 HEADER = "\n[checkpoint.files]\n"
 """Where that table begins."""
 _LINE = re.compile(
     r'"([^"\\\x00-\x1f\x7f]+)" = \{ size = (0|[1-9][0-9]{0,17}), sha256 = "([0-9a-f]{64})" \}\n', re.ASCII
 )
-
-
-MOST = 200_000
-"""Files of one lock: as many as are listed of a folder."""
 
 
 class TooMuch(ValueError):
@@ -34,8 +32,8 @@ def loads(text: str, parser: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
         name, size, sha256 = found.groups()
         files[name] = {"size": int(size), "sha256": sha256}
         at, count = found.end(), count + 1
-        if count > MOST:
-            raise TooMuch(f"the file names more than {MOST:,} files")
+        if count > MOST_FILES:
+            raise TooMuch(f"the file names more than {MOST_FILES:,} files")
     try:
         data = parser(head + header + tail[at:])
     except ValueError:

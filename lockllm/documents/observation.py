@@ -10,6 +10,7 @@ from typing import Any
 from lockllm.documents import toml
 from lockllm.errors import ObservationError
 from lockllm.facts import keys, registry
+from lockllm.facts.checkpoint import MOST_FILES
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Observation, Reading, Unobserved
 
@@ -25,7 +26,11 @@ _FIELDS = (
     "checks",
     "warnings",
 )
-_MOST_VALUES = 3_000_000  # a checkpoint of 200,000 files has as many
+_MOST_VALUES = 1_200_000  # a checkpoint of 50,000 files has 900,000, and 20,000 other facts have the rest
+_MOST_READINGS = 40_000  # besides those of files: twice as many as a lock holds facts
+_MOST = 20_000  # entries of each other part, gaps of files apart
+_FILES = "checkpoint.files."
+_PARTS = ("unobserved", "checks", "complete", "warnings")
 _READING = ("value", "source", "by", "evidence")
 _BY = {by.word: by for by in By}
 _CONTAINERS = (dict, list)
@@ -52,6 +57,7 @@ def read(data: bytes, name: str = "observation.json") -> Observation:
         raise ObservationError(
             "facts must be an object of readings", where=name, mend="write one with `lockllm observe -o FILE`"
         )
+    _bounded(raw, name)
     readings: list[Reading] = []
     for key, listed in facts.items():
         try:
@@ -167,6 +173,29 @@ def _version(raw: dict[str, Any], name: str) -> None:
             where=name,
             mend="upgrade lockllm here",
         )
+
+
+def _bounded(raw: dict[str, Any], name: str) -> None:
+    """Raises ObservationError for more than any host shows: each is judged, and told in every format."""
+    readings, files = 0, 0
+    for key, listed in raw["facts"].items():
+        count = len(listed) if isinstance(listed, list) else 1
+        if key.startswith(_FILES):
+            files += count
+        else:
+            readings += count
+    parts = {key: raw[key] for key in _PARTS if isinstance(raw.get(key), (dict, list))}
+    if isinstance(gaps := parts.get("unobserved"), dict):
+        parts["unobserved"] = [key for key in gaps if not key.startswith(_FILES)]
+        files = max(files, len(gaps) - len(parts["unobserved"]))
+    for count, most, of in (
+        (files, MOST_FILES, "readings or gaps of files"),
+        (readings, _MOST_READINGS, "readings besides those of files"),
+        *((len(part), _MOST, f"entries in {key}") for key, part in parts.items()),
+    ):
+        if count > most:
+            what = f"the file holds {count:,} {of}, at most {most:,} are read"
+            raise ObservationError(what, where=name, mend="check that it is the right file")
 
 
 def _key(key: str, name: str) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from lockllm.facts.fact import Fact, Family, Group, Kind
 from lockllm.facts.types import ANY, BOOL, COMMIT, COUNT, COUNTS, DTYPE, FILE, NUMBER, SHA256, TEXT, TEXT_SET
 
+MOST_FILES = 50_000
+"""Files of one checkpoint: five times as many as the largest have, and each format tells so many in seconds."""
 CHECKPOINT = Group(name="checkpoint", about="the model's files and what they declare", guarded=True)
 
 _FILES = ("checkpoint.files",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _PLAIN = re.compile(r"[ -~]*\Z")
@@ -13,7 +14,8 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _MARKER = r"#(?=#[A-Za-z]*\[)"  # these are compiled, and kept by `re`, where they are needed: most short runs need none
 _PROSE = r":(?=\S)|[^A-Za-z0-9 ,.:;()%+=/'\"-]"
 _SPAN = r"(?! )[^`|<>&\\]+(?<! )\Z"
-_XML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
+_XML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
+_KEPT = 512  # texts that are not made harmless again: thousands of results share effect, mend and expected value
 
 
 def visible(text: str) -> str:
@@ -45,18 +47,23 @@ def log_line(text: str, *, begins: bool = True) -> str:
     return text[:start] + "\\x3a" + text[start + 1 :] if begins and text.startswith("::", start) else text
 
 
+@lru_cache(maxsize=_KEPT)
 def xml(text: str) -> str:
     """Content or attribute value of an XML document."""
-    return "".join(_XML.get(char, char) for char in line(text))
+    return line(text).translate(_XML)
 
 
+@lru_cache(maxsize=_KEPT)
 def prose(text: str) -> str:
     """A sentence inside Markdown: no mark-up, mention, reference, link or HTML survives, and no table cell ends."""
     text = re.sub(_PROSE, lambda found: f"&#{ord(found.group())};", line(text).strip())
-    text = re.sub(r"(?<=&#64;)|(?<=&#35;)", "&#8203;", text)  # the reader still sees @name and #1, nobody is called
-    return re.sub(r"(?i)\bwww\.", "www&#46;", text)
+    text = text.replace("&#64;", "&#64;&#8203;").replace(
+        "&#35;", "&#35;&#8203;"
+    )  # @name and #1 are seen, nobody is called
+    return re.sub(r"(?i)\bwww\.", "www&#46;", text) if "www." in text.lower() else text
 
 
+@lru_cache(maxsize=_KEPT)
 def code(text: str) -> str:
     """A value inside Markdown, set as code; safe in a table cell."""
     text = line(text)

@@ -133,5 +133,5 @@ def _settled(report: Report, full: bool) -> list[str]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    body = ["| " + " | ".join(re.sub(r"\s+", " ", cell) for cell in row) + " |" for row in rows]
+    body = ["| " + " | ".join(re.sub(" +", " ", cell) if "  " in cell else cell for cell in row) + " |" for row in rows]
     return ["", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads), *body] if body else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from lockllm import __version__
@@ -142,6 +143,7 @@ def _entry(rule: str, at: int, level: str, text: str, key: str, lock: str) -> di
     }
 
 
+@lru_cache(maxsize=512)
 def _message(text: str) -> str:
     """Plain text of a message: no link and no placeholder can be made of it."""
     text = line(text).replace("{", "{{").replace("}", "}}")

@@ -95,7 +95,7 @@ def _spell_apart(before: Any, after: Any) -> tuple[str, str]:
     if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
         one, other = [_spell(each, False) for each in before], [_spell(each, False) for each in after]
         if set(one) != set(other):
-            return _items_apart(one, other), _items_apart(other, one)
+            return _items_apart(one, set(other)), _items_apart(other, set(one))
     return _spell(before, False), _spell(after, False)
 
 
@@ -121,7 +121,7 @@ def _members_apart(here: dict[Any, Any], there: dict[Any, Any]) -> str:
     return text if not alike else f"{text[:-1]}{', ' if own else ''}and {alike} alike}}"
 
 
-def _items_apart(here: list[str], there: list[str]) -> str:
+def _items_apart(here: list[str], there: set[str]) -> str:
     own = [each for each in here if each not in there]
     count = "1 item" if len(here) == 1 else f"{len(here)} items"
     return f"{count}, only here: {', '.join(own)}" if own else f"{count}, all on both sides"
