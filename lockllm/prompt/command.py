@@ -16,8 +16,8 @@ from lockllm.prompt.readings import OWN_RENDERER
 from lockllm.prompt.render import Analysis, Rendered, format_of, render, study
 from lockllm.prompt.resolve import resolve
 from lockllm.prompt.rules import NEWEST, Rules, rules
-from lockllm.prompt.templates import CONFIG, TOKEN_MAP, Candidate, Read, document
-from lockllm.prompt.tokens import special_tokens
+from lockllm.prompt.templates import Candidate, Read
+from lockllm.prompt.tokens import held_tokens, special_tokens
 
 _MOST = 64 * 2**20
 
@@ -49,16 +49,12 @@ def compose(held: Material | None, given: Given) -> tuple[Candidate, Rendered]:
         raise UsageError("no template is named", mend="name a checkpoint, or give --template FILE")
     at = moment(given.now)
     body = request(given.request)
-    visible: Mapping[str, Any] = {}
-    if held is not None:
-        visible = held.gguf_tokens or special_tokens(document(held.read, CONFIG) or {}, document(held.read, TOKEN_MAP))
     if given.template is not None:
         chosen = template(given.template)
     else:
         assert held is not None
         chosen = _winner(held, given, body.get("tools") is not None)
-    if given.tokens is not None:
-        visible = tokens(given.tokens)
+    visible = tokens(given.tokens) if given.tokens is not None else _held_tokens(held)
     applied = _rules(given)
     body = _as_engine(chosen.text or "", body, visible, at, given.engine)
     return chosen, render(chosen.text or "", body, visible, at, where=chosen.source, applied=applied)
@@ -133,6 +129,16 @@ def _winner(held: Material, given: Given, with_tools: bool) -> Candidate:
         where=held.path,
         mend="give one with --template FILE",
     )
+
+
+def _held_tokens(held: Material | None) -> Mapping[str, Any]:
+    """The special tokens of the checkpoint, if one is named."""
+    if held is None:
+        return {}
+    found = held.gguf_tokens or held_tokens(held.read, held.names if held.gguf is None else ())
+    if isinstance(found, str):
+        raise UsageError(found, where=held.path, mend="give them with --special-tokens FILE")
+    return found
 
 
 def _rules(given: Given) -> Rules | None:

@@ -15,8 +15,8 @@ from lockllm.prompt.render import Analysis, Refused, Rendered, format_of, render
 from lockllm.prompt.resolve import Resolution, resolve
 from lockllm.prompt.rules import NEWEST, Rules, rules
 from lockllm.prompt.sandbox import Program
-from lockllm.prompt.templates import CONFIG, TOKEN_MAP, Candidate, Read, document
-from lockllm.prompt.tokens import special_tokens
+from lockllm.prompt.templates import CONFIG, Candidate, Read
+from lockllm.prompt.tokens import held_tokens
 
 OWN_RENDERER = {
     "tgi": ("TGI renders with minijinja", "compare POST /chat_tokenize of the running server"),
@@ -82,7 +82,7 @@ def observe(
     winner = resolution.winner
     found: list[Reading | Unobserved | Check] = [*_identity(resolution, by)]
     if winner is not None and winner.text is not None:
-        tokens = dict(gguf_tokens or {}) or _tokens(read, names if gguf is None else ())
+        tokens = dict(gguf_tokens or {}) or held_tokens(read, names if gguf is None else ())
         found += _studied(winner, tokens, given, tokenizer_json, by, examine or _examined)
     found += _findings(resolution)
     return Prompt(
@@ -108,15 +108,6 @@ def _identity(resolution: Resolution, by: By) -> Iterator[Reading | Unobserved]:
             yield seen("chat_template.sha256", winner.sha256, where, by)
         else:
             yield Unobserved(("chat_template", "sha256"), "the engine's own code is the template", "pin engine.version")
-
-
-def _tokens(read: Read, names: Sequence[str]) -> dict[str, Any] | str:
-    """The special tokens of a folder, or why they are not known: a rendering without them would be another prompt."""
-    held = {name: document(read, name) for name in (CONFIG, TOKEN_MAP)}
-    unread = next((name for name, found in held.items() if found is None and name in names), None)
-    if unread is not None:
-        return f"{unread} cannot be read, and what special tokens there are is not known"
-    return special_tokens(held[CONFIG] or {}, held[TOKEN_MAP])
 
 
 def _studied(

@@ -99,7 +99,10 @@ def _started(words: Sequence[str], rights: Mapping[str, Any]) -> tuple[subproces
 
     end, held = os.pipe()
     try:
-        line = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)  # clear of the standard streams, where those are closed
+        try:
+            line = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)  # clear of the standard streams, where those are closed
+        finally:
+            os.close(end)
         try:
             child = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
@@ -110,8 +113,6 @@ def _started(words: Sequence[str], rights: Mapping[str, Any]) -> tuple[subproces
     except BaseException:
         os.close(held)
         raise
-    finally:
-        os.close(end)
     return child, line, held
 
 

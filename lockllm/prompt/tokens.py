@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from lockllm.prompt.templates import CONFIG, TOKEN_MAP, Read, document
 
 STANDARD = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """The tokens that every tokenizer may have; one that is set nowhere is undefined in a template."""
+
+
+def held_tokens(read: Read, names: Sequence[str]) -> dict[str, Any] | str:
+    """The tokens of a checkpoint's files, or why they are not known: a rendering without them would be another prompt."""
+    held = {name: document(read, name) for name in (CONFIG, TOKEN_MAP)}
+    unread = next((name for name, found in held.items() if found is None and name in names), None)
+    if unread is not None:
+        return f"{unread} cannot be read, and what special tokens there are is not known"
+    return special_tokens(held[CONFIG] or {}, held[TOKEN_MAP])
 
 
 def special_tokens(

@@ -117,6 +117,15 @@ def test_a_checkpoint_that_is_odd_is_no_obstacle(folder: Path, capsys: pytest.Ca
     assert "chat_template.jinja cannot be read" in capsys.readouterr().err
 
 
+def test_special_tokens_that_cannot_be_read_are_asked_for(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tiny / "special_tokens_map.json").write_bytes(b"{")
+    assert render(tiny) == 2
+    told = "lockllm: special_tokens_map.json cannot be read, and what special tokens there are is not known"
+    assert capsys.readouterr().err.splitlines()[0] == told
+    (tiny.parent / "tokens.json").write_text('{"bos_token": "<s>"}')
+    assert render(tiny, "--special-tokens", tiny.parent / "tokens.json") == 0
+
+
 def test_a_terminal_is_given_nothing_to_obey() -> None:
     assert shown("a\x1b[31m\n\t\u202eb\x9bé", terminal=True) == "a\\x1b[31m\n\t\\u202eb\\x9bé"
     assert shown("a\x1b[31m", terminal=False) == "a\x1b[31m"
