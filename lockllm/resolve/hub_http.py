@@ -158,7 +158,7 @@ class Client:
     def _refuse(self, url: str) -> None:
         """Astray for what is no web address, and for the link's own addresses, where clouds tell a machine its secrets."""
         parts = _parts(url)
-        if parts is None or not url.isprintable() or (_is_of_the_link(parts[1]) and parts[1] != self._origin[1]):
+        if parts is None or not url.isprintable() or (is_of_the_link(parts[1]) and parts[1] != self._origin[1]):
             raise Astray(f"a redirect to {shown(url)}")
 
     def _headers_for(self, url: str, into: str | None) -> dict[str, str]:
@@ -326,7 +326,7 @@ def _parts(url: str) -> tuple[str, str, int] | None:
     return (parts.scheme, host, port) if parts.scheme in ("http", "https") and host else None
 
 
-def _is_of_the_link(host: str) -> bool:
+def is_of_the_link(host: str) -> bool:
     """Whether a host is a link-local address, in any of the ways that the C library reads one."""
     import ipaddress
     import socket

@@ -7,23 +7,32 @@ and uv are told to use.
 from __future__ import annotations
 
 import configparser
-import html.parser
-import json
+import html
 import os
 import re
 import sys
 import urllib.parse
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lockllm.checkpoint import bounded
 from lockllm.errors import ResolveError
+from lockllm.resolve.hub_http import shown
+
+if TYPE_CHECKING:
+    from lockllm.resolve.index_http import Page
 
 _DEFAULT = "https://pypi.org/simple"
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
-_LONGEST = 64 * 2**20
-_TIMEOUT = 20.0
+_LONGEST = 16 * 2**20
+_METADATA = 2 * 2**20
+_FILES = 20_000
+_REQUIREMENTS = 2_000
+_NAME, _LINE, _WORD = 300, 1_000, 100  # characters
+_LINK = re.compile(r"(?i)<a\s([^<]{1,4000})>")
+_ATTRIBUTE = re.compile(r"""([a-zA-Z][\w-]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 _CONFIGS = ("/etc/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf")
 
 
@@ -64,20 +73,21 @@ def newest(distribution: str, inside: Any, index: str | None = None) -> Release 
     Raises ResolveError where the index does not answer.
     """
     base = index or index_url()
-    url = f"{base}/{distribution}/"
-    files = list(_files(url, distribution))
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     versions: dict[Version, str | None] = {}
-    for name, metadata_url, yanked in files:
+    refused: set[str] = set()
+    for name, metadata_url, yanked in _files(f"{base}/{distribution}/", distribution, base):
         text = _version_of(name, distribution)
-        if text is None or yanked:
+        if text is None or yanked or text in refused:
             continue
         try:
             version = Version(text)
-        except InvalidVersion:
+        except ValueError:  # no version, or a number longer than Python reads
             continue
-        if inside(text):
+        if version not in versions and not inside(text):
+            refused.add(text)
+        else:
             versions[version] = versions.get(version) or (metadata_url if name.endswith(".whl") else None)
     final = [version for version in versions if not version.is_prerelease] or list(versions)
     if not final:
@@ -90,114 +100,85 @@ def exact_requirements(release: Release) -> dict[str, str]:
     """Distribution -> version of the `==` requirements of a release's wheel; empty where its metadata cannot be read."""
     if release.metadata_url is None:
         return {}
+    from lockllm.resolve import index_http
+
     try:
-        text = _get(release.metadata_url, "text/plain, */*")[1].decode("utf-8", "replace")
+        page = index_http.get(release.metadata_url, "text/plain, */*", _METADATA, index_url())
     except ResolveError:
         return {}
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import Requirement
 
     found: dict[str, str] = {}
-    for line in text.split("\n\n", 1)[0].splitlines():
-        if not line.startswith("Requires-Dist:"):
-            continue
+    head = page.body.decode("utf-8", "replace").partition("\n\n")[0]
+    lines = [line for line in head.split("\n") if line.startswith("Requires-Dist:") and len(line) < _LINE]
+    for line in lines[:_REQUIREMENTS]:
         try:
             requirement = Requirement(line.partition(":")[2].strip())
-        except InvalidRequirement:
+            applies = requirement.marker is None or requirement.marker.evaluate(
+                {"extra": "", "platform_system": "Linux", "sys_platform": "linux"}
+            )
+        except (ValueError, RecursionError):  # no requirement, or a condition that compares what cannot be compared
             continue
         exact = [part.version for part in requirement.specifier if part.operator == "==" and "*" not in part.version]
-        applies = requirement.marker is None or requirement.marker.evaluate(
-            {"extra": "", "platform_system": "Linux", "sys_platform": "linux"}
-        )
-        if len(exact) == 1 and applies:
+        if len(exact) == 1 and applies and max(len(exact[0]), len(requirement.name)) < _WORD:
             found[re.sub(r"[-_.]+", "-", requirement.name).lower()] = exact[0]
     return found
 
 
-def _files(url: str, distribution: str) -> Iterable[tuple[str, str | None, bool]]:
-    kind, body = _get(url, _ACCEPT)
-    if "json" in kind:
+def _files(url: str, distribution: str, index: str) -> Iterator[tuple[str, str | None, bool]]:
+    from lockllm.resolve import index_http
+
+    page = index_http.get(url, _ACCEPT, _LONGEST, index)
+    for number, (name, link, has, yanked) in enumerate(_listed(page) if "json" in page.kind else _linked(page)):
+        if number == _FILES:
+            what = f"the package index lists more than {_FILES:,} files of {distribution}"
+            raise ResolveError(what, where=shown(url), mend="give an exact version in llm.toml")
         try:
-            data = json.loads(body)
-            listed = data["files"]
-        except (ValueError, KeyError, TypeError, RecursionError) as cause:
-            raise ResolveError(
-                "the package index answers no list of files",
-                where=_shown(url),
-                mend="try again, or give an exact version",
-            ) from cause
-        for each in listed:
-            if isinstance(each, dict) and isinstance(each.get("filename"), str) and isinstance(each.get("url"), str):
-                has = each.get("core-metadata") or each.get("dist-info-metadata")
-                link = urllib.parse.urljoin(url, each["url"].partition("#")[0])
-                yield each["filename"], f"{link}.metadata" if has else None, bool(each.get("yanked"))
-        return
-    links = _Links()
-    links.feed(body.decode("utf-8", "replace"))
-    for href, attributes in links.found:
-        link = urllib.parse.urljoin(url, href.partition("#")[0])
-        name = urllib.parse.unquote(link.rsplit("/", 1)[-1])
-        has = "data-core-metadata" in attributes or "data-dist-info-metadata" in attributes
-        yield name, f"{link}.metadata" if has else None, "data-yanked" in attributes
+            whole = urllib.parse.urljoin(url, link.partition("#")[0])
+        except ValueError:
+            continue
+        yield name or urllib.parse.unquote(whole.rsplit("/", 1)[-1]), f"{whole}.metadata" if has else None, yanked
 
 
-class _Links(html.parser.HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep what a link says."""
-        named = dict(attrs)
-        if tag == "a" and named.get("href"):
-            self.found.append((str(named["href"]), named))
-
-
-def _get(url: str, accept: str) -> tuple[str, bytes]:
-    if not url.startswith(("https://", "http://", "file://")):
-        raise ResolveError(
-            "the package index has no address that can be asked", where=_shown(url), mend="set PIP_INDEX_URL"
-        )
-    import urllib.error
-    import urllib.request
-
-    request = urllib.request.Request(url, headers={"Accept": accept, "User-Agent": "lockllm"})
+def _listed(page: Page) -> Iterator[tuple[str, str, bool, bool]]:
+    """Name, address, whether metadata lies beside it, whether it is yanked, of each file of a JSON page (PEP 691)."""
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
-            body = answer.read(_LONGEST + 1)
-            kind = answer.headers.get("Content-Type", "")
-    except urllib.error.HTTPError as cause:
-        if cause.code == 404:
-            raise ResolveError(
-                "the package index does not hold it", where=_shown(url), mend="give an exact version in llm.toml"
-            ) from cause
-        raise ResolveError(
-            f"the package index answers {cause.code}", where=_shown(url), mend="try again, or give an exact version"
-        ) from cause
-    except (OSError, ValueError) as cause:
-        reason = getattr(cause, "reason", cause)
-        raise ResolveError(
-            f"the package index does not answer: {reason}", where=_shown(url),
-            mend="connect, or give an exact version, or lock with --observation from the host",
-        ) from cause  # fmt: skip
-    if len(body) > _LONGEST:
-        raise ResolveError(
-            "the package index answers without end", where=_shown(url), mend="give an exact version in llm.toml"
-        )
-    return kind, body
+        data, twice = bounded.parse_object(page.body)
+    except bounded.Malformed as error:
+        raise _no_list(str(error)) from error
+    listed = data.get("files")
+    if twice or not isinstance(listed, list):
+        raise _no_list(f"key {twice[0][:80]!r} stands twice" if twice else "it holds no files")
+    for each in listed:
+        if isinstance(each, dict) and isinstance(each.get("filename"), str) and isinstance(each.get("url"), str):
+            has = each.get("core-metadata") or each.get("dist-info-metadata")
+            yield each["filename"], each["url"], bool(has), bool(each.get("yanked"))
+
+
+def _linked(page: Page) -> Iterator[tuple[str, str, bool, bool]]:
+    """The same of an HTML page (PEP 503). Its links are found by a pattern that reads each letter once."""
+    for tag in _LINK.finditer(page.body.decode("utf-8", "replace")):
+        named = {each[1].lower(): each[2] or each[3] or each[4] or "" for each in _ATTRIBUTE.finditer(tag[1])}
+        if href := html.unescape(named.get("href", "")):
+            has = "data-core-metadata" in named or "data-dist-info-metadata" in named
+            yield "", href, has, "data-yanked" in named
+
+
+def _no_list(why: str) -> ResolveError:
+    what = f"the package index answers no list of files: {why}"
+    return ResolveError(what, where=shown(index_url()), mend="try again, or give an exact version")
 
 
 def _version_of(name: str, distribution: str) -> str | None:
     plain = re.escape(distribution).replace(r"\-", "[-_.]+").replace("_", "[-_.]+")
+    if len(name) > _NAME:
+        return None
     found = re.match(
         rf"{plain}-(?P<v>[^-]+?)(?:-[^-]+)*?(?:\.tar\.gz|\.zip|-[^-]+-[^-]+-[^-]+\.whl)\Z", name, re.IGNORECASE
     )
-    return found.group("v") if found else None
+    return found.group("v") if found and len(found.group("v")) < _WORD else None
 
 
 def _xdg(environ: Mapping[str, str]) -> list[str]:
     folders = environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":")
     return [os.path.join(folder, "pip", "pip.conf") for folder in folders if folder]
-
-
-def _shown(url: str) -> str:
-    return re.sub(r"//[^/@]*@", "//", url)

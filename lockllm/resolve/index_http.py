@@ -1,0 +1,136 @@
+"""Questions to a package index: each with a bound on time and bytes, credentials for the index alone, and the web alone."""
+
+from __future__ import annotations
+
+import base64
+import time
+import urllib.parse
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lockllm.errors import ResolveError
+from lockllm.resolve.hub_http import Slow, is_of_the_link, shown, within
+
+if TYPE_CHECKING:
+    import urllib.request
+
+_WHOLE = 30.0  # seconds for one answer, redirects and all
+_WAIT = 10.0  # seconds for its next bytes
+_PART = 2**16
+_CONNECT = "connect, or give an exact version, or lock with --observation from the host"
+_EXACT = "give an exact version in llm.toml"
+
+
+class Page(msgspec.Struct, frozen=True):
+    """What came back."""
+
+    kind: str
+    body: bytes
+
+
+def get(url: str, accept: str, limit: int, index: str) -> Page:
+    """What an address of the index, or one that it names, answers. ResolveError says why there is nothing."""
+    import http.client
+    import urllib.error
+
+    if _web(url) is None:
+        where = shown(url)
+        raise ResolveError("the package index has no address that can be asked", where=where, mend="set PIP_INDEX_URL")
+    try:
+        page = within(_WHOLE, lambda: _read(url, accept, limit, index))
+    except urllib.error.HTTPError as cause:
+        error = _refused(cause.code, shown(url))
+        cause.close()
+        raise error from cause
+    except Slow as cause:
+        what = f"the package index gives no whole answer within {_WHOLE:g} s"
+        raise ResolveError(what, where=shown(url), mend=_CONNECT) from cause
+    except (OSError, ValueError, http.client.HTTPException) as cause:
+        reason = str(getattr(cause, "reason", cause)).strip()[:200]
+        what = f"the package index does not answer: {reason or type(cause).__name__}"
+        raise ResolveError(what, where=shown(url), mend=_CONNECT) from cause
+    if len(page.body) > limit:
+        raise ResolveError("the package index answers without end", where=shown(url), mend=_EXACT)
+    return page
+
+
+def _read(url: str, accept: str, limit: int, index: str) -> Page:
+    import urllib.request
+
+    ends = time.monotonic() + _WHOLE
+    request = urllib.request.Request(_plain(url), headers={"Accept": accept, "User-Agent": "lockllm"})
+    if (word := _authorization(url, index)) is not None:
+        request.add_unredirected_header("Authorization", word)
+    with _opener(index).open(request, timeout=_WAIT) as answer:
+        body = bytearray()
+        while len(body) <= limit and (part := answer.read1(_PART)):
+            body += part
+            if time.monotonic() > ends:
+                raise Slow(_WHOLE)
+        return Page(answer.headers.get("Content-Type", ""), bytes(body))
+
+
+def _opener(index: str) -> urllib.request.OpenerDirector:
+    """Opens what is on the web, through the proxies of the environment: no file, no FTP."""
+    import urllib.error
+    import urllib.request
+
+    class Redirects(urllib.request.HTTPRedirectHandler):
+        """Follows redirects on the web; what the index is told to know us by stays with the index."""
+
+        def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+            parts = _web(newurl)
+            if parts is None or is_of_the_link(parts.hostname or ""):
+                raise urllib.error.URLError(f"it redirects to {shown(newurl)}")
+            made = super().redirect_request(req, fp, code, msg, headers, _plain(newurl))
+            if made is not None and (word := _authorization(newurl, index)) is not None:
+                made.add_unredirected_header("Authorization", word)
+            return made
+
+    made = urllib.request.OpenerDirector()
+    for each in (
+        urllib.request.ProxyHandler(), urllib.request.HTTPHandler(), urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(), urllib.request.HTTPErrorProcessor(), Redirects(),
+    ):  # fmt: skip
+        made.add_handler(each)
+    return made
+
+
+def _authorization(url: str, index: str) -> str | None:
+    """User and password of an index's address, for what lies on that host."""
+    there, own = _web(url), _web(index)
+    if there is None or own is None or own.username is None or _origin(there) != _origin(own):
+        return None
+    user, password = (urllib.parse.unquote(each or "") for each in (own.username, own.password))
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def _origin(parts: urllib.parse.SplitResult) -> tuple[str, str | None, int]:
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _web(url: str) -> urllib.parse.SplitResult | None:
+    """The parts of a web address; None for what is none."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        plain = url.isprintable() and " " not in url and parts.port != 0
+    except ValueError:
+        return None
+    return parts if plain and parts.scheme in ("http", "https") and parts.hostname else None
+
+
+def _plain(url: str) -> str:
+    """Without user and password, which `urllib` takes for a part of the host's name."""
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _refused(status: int, where: str) -> ResolveError:
+    if status == 404:
+        return ResolveError("the package index does not hold it", where=where, mend=_EXACT)
+    if status in (401, 403):
+        mend = "give user and password in PIP_INDEX_URL, or an exact version in llm.toml"
+        return ResolveError(f"the package index answers {status}: it wants to know who asks", where=where, mend=mend)
+    mend = "try again, or give an exact version"
+    return ResolveError(f"the package index answers {status}", where=where, mend=mend)

@@ -1,0 +1,151 @@
+"""Package indexes that do harm: `lock` of a range of versions ends in time, with one sentence, and reads nothing but the web."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockllm.errors import ResolveError
+from lockllm.resolve import index_http
+from tests.abuse.conftest import SPEC, Ours
+from tests.abuse.hostile import listening, measured, reply
+
+Talk = Callable[[socket.socket, threading.Event, bytes], None]
+JSON = "application/vnd.pypi.simple.v1+json"
+WHEEL = "vllm-0.10.2-cp38-abi3-manylinux1_x86_64.whl"
+RANGE = SPEC.replace('"0.10.2"', '">=0.10,<0.11"')
+FILES = json.dumps({"files": [{"filename": WHEEL, "url": f"/f/{WHEEL}", "core-metadata": True}]}).encode()
+METADATA = b"Metadata-Version: 2.1\nName: vllm\nRequires-Dist: torch==2.7.1\n"
+
+
+def index(files: bytes = reply(FILES, JSON), metadata: bytes = reply(METADATA + b"\nx", "text/plain")) -> Talk:
+    def talk(connection: socket.socket, over: threading.Event, request: bytes) -> None:
+        connection.sendall(metadata if request.split(b" ")[1].endswith(b".metadata") else files)
+
+    return talk
+
+
+def listed(name: str = WHEEL, url: str = "x") -> Talk:
+    return index(reply(json.dumps({"files": [{"filename": name, "url": url, "core-metadata": True}]}).encode(), JSON))
+
+
+def page(body: bytes) -> Talk:
+    return index(reply(body, "text/html"))
+
+
+def required(lines: bytes) -> Talk:
+    return index(metadata=reply(METADATA + lines + b"\nx", "text/plain"))
+
+
+REFUSED: dict[str, tuple[Talk, str]] = {
+    "no HTTP": (index(b"SSH-2.0-x\x1b[31m\r\n"), "does not answer: SSH-2.0-x\\x1b[31m"),
+    "a head without end": (index(b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 200), "does not answer: got more than 100 headers"),
+    "nothing": (index(b""), "does not answer: Remote end closed connection without response"),
+    "millions of lists": (index(reply(b'{"files":[' + b"[]," * 5_000_000 + b"[]]}", JSON)), "holds more than 1,000,000 values"),
+    "no end": (index(reply(b" " * (17 << 20), JSON)), "answers without end"),
+    "deep JSON": (index(reply(b'{"files":' * 100_000, JSON)), "is nested too deep"),
+    "no list": (index(reply(b'{"files":null}', JSON)), "it holds no files"),
+    "two lists": (index(reply(b'{"files":[],"files":[]}', JSON)), "key 'files' stands twice"),
+    "a key": (index(reply(b"", status="401 No")), "answers 401: it wants to know who asks"),
+    "the cloud's metadata": (
+        index(reply(b"", status="302 x", more="Location: http://169.254.169.254/\r\n")), "it redirects to http://169.254.169.254/"
+    ),
+    "FTP": (index(reply(b"", status="302 x", more="Location: ftp://127.0.0.1:1/x\r\n")), "it redirects to ftp://127.0.0.1:1/x"),
+    "no address": (index(reply(b"", status="302 x", more="Location: http://[\r\n")), "Invalid IPv6 URL"),
+    "a version of 5,000 digits": (listed("vllm-0.10." + "9" * 5000 + "-cp38-abi3-x.whl"), "no release of vllm"),
+    "a version of 50,000 parts": (listed("vllm-0.10" + ".0" * 50_000 + "-cp38-abi3-x.whl"), "no release of vllm"),
+    "a link that is none": (page(b"<a href='http://['>x</a>"), "no release of vllm"),
+    "links without end": (page(b"<a href='%b'>x</a>\n" % WHEEL.encode() * 30_000), "more than 20,000 files of vllm"),
+    "a tag without end": (page(b"<a " + b"a=b " * 2_000_000 + b">"), "no release of vllm"),
+    "tags without end": (page(b"<a " * 5_000_000), "no release of vllm"),
+    "sections without end": (page(b"<![" * 1_000_000), "no release of vllm"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_hostile_index_is_one_sentence_and_no_lock(work: Path, ours: Ours, name: str) -> None:
+    (work / "llm.toml").write_text(RANGE)
+    talk, reason = REFUSED[name]
+    with listening(talk) as heard:
+        done, took, most = measured(ours, "lock", env={"PIP_INDEX_URL": f"http://127.0.0.1:{heard.port}/simple"})
+    assert done.code == 4, done.err
+    assert reason in done.err.splitlines()[0]
+    assert not (work / "llm.lock").exists()
+    assert took < 20
+    assert most < 300
+
+
+METADATA_OF: dict[str, Talk] = {
+    "a file of this machine": listed(url="file:///etc/hostname"),
+    "a million lines": required(b"Requires-Dist: a==1\n" * 90_000),
+    "conditions that compare nothing": required(b"Requires-Dist: a==1; sys_platform ~= 'x'\nRequires-Dist: b==1; foo == 'x'\n"),
+    "nested conditions": required(b"Requires-Dist: a==1; " + b"(" * 100_000 + b"\n"),
+    "a name without end": required(b"Requires-Dist: " + b"a" * 1_500_000 + b"==1\n"),
+    "a version without end": required(b"Requires-Dist: a==" + b"9" * 5_000 + b"\n"),
+    "no HTTP": index(metadata=b"SSH-2.0-x\r\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METADATA_OF)
+def test_hostile_metadata_of_a_release_pins_nothing_more_and_the_lock_can_be_read(
+    work: Path, ours: Ours, name: str
+) -> None:
+    (work / "llm.toml").write_text(RANGE)
+    with listening(METADATA_OF[name]) as heard:
+        done, took, most = measured(ours, "lock", env={"PIP_INDEX_URL": f"http://127.0.0.1:{heard.port}/simple"})
+    assert done.code == 0, done.err
+    assert took < 30
+    assert most < 300
+    assert ours("lock", "--check").code == 0
+    assert len((work / "llm.lock").read_text()) < 100_000
+
+
+def test_the_credentials_of_an_index_go_to_the_index_alone(work: Path, ours: Ours) -> None:
+    (work / "llm.toml").write_text(RANGE)
+    with listening(index()) as other:
+        away = f"http://127.0.0.1:{other.port}/f/{WHEEL}"
+        moved = reply(b"", status="302 x", more=f"Location: http://127.0.0.1:{other.port}/simple/vllm/\r\n")
+        for files in (reply(FILES.replace(f"/f/{WHEEL}".encode(), away.encode()), JSON), moved):
+            (work / "llm.lock").unlink(missing_ok=True)
+            with listening(index(files)) as heard:
+                url = f"http://user:key-hidden-value@127.0.0.1:{heard.port}/simple"
+                done, _, _ = measured(ours, "lock", env={"PIP_INDEX_URL": url})
+            assert done.code == 0, done.err
+            assert all(b"Authorization: Basic" in each for each in heard.requests)
+            assert "key-hidden" not in done.out + done.err + (work / "llm.lock").read_text()
+    assert other.requests
+    assert not any(b"uthorization" in each for each in other.requests)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/\x1b[31m", "http://[", "http://127.0.0.1:1/a b", "file:///tmp", "/tmp"]
+)
+def test_an_index_that_is_no_web_address_is_not_asked(work: Path, ours: Ours, url: str) -> None:
+    (work / "llm.toml").write_text(RANGE)
+    done, _, _ = measured(ours, "lock", env={"PIP_INDEX_URL": url})
+    assert done.code == 4
+    assert done.err.splitlines()[0] == "lockllm: the package index has no address that can be asked"
+
+
+@pytest.mark.parametrize("start", [b"HTTP/1.1 200 OK\r\nX-", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
+def test_an_index_that_drips_costs_its_time(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_http, "_WHOLE", 0.5)
+
+    def drip(connection: socket.socket, over: threading.Event, request: Any) -> None:
+        connection.sendall(start)
+        while not over.wait(0.05):
+            connection.sendall(b"a")
+
+    with listening(drip) as heard:
+        url = f"http://127.0.0.1:{heard.port}/simple"
+        begun = time.monotonic()
+        with pytest.raises(ResolveError, match="no whole answer within"):
+            index_http.get(url, "*/*", 1000, url)
+        assert time.monotonic() - begun < 10
