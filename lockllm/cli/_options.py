@@ -26,6 +26,19 @@ def _stack(*options: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
+class _Seconds(click.FloatRange):
+    """A time that a clock can count: neither without end nor no number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """As a range of numbers does."""
+        number: float = super().convert(value, param, ctx)
+        if number != number:
+            self.fail(f"{value} is no time", param, ctx)
+        return number
+
+
+_DAY = 86_400  # seconds
+
 sources = _stack(
     click.option("--server", metavar="URL", help="A running server, such as http://127.0.0.1:8000."),
     click.option("--pid", type=click.IntRange(min=1), metavar="N", help="The process of a running server."),
@@ -38,8 +51,8 @@ sources = _stack(
     ),
     click.option("--api-key-env", metavar="NAME", help="The variable that holds the server's API key."),
     click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header for the server; repeatable."),
-    click.option("--wait", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS", help="Wait for a server that is still loading."),
-    click.option("--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
+    click.option("--wait", type=_Seconds(min=0, max=_DAY), default=0.0, metavar="SECONDS", help="Wait for a server that is still loading."),
+    click.option("--timeout", type=_Seconds(min=0.1, max=_DAY), default=10.0, show_default=True, metavar="SECONDS",
                  help="The longest time for all questions to the server."),
     click.option("--quick", is_flag=True, help="Compare sizes and claimed digests; hash no weights."),
     click.option("--rehash", is_flag=True, help="Hash again what the digest cache holds."),

@@ -281,3 +281,23 @@ def test_answers_that_change_between_questions_are_told(work: Path, ours: Ours) 
     with serving(talk) as port:
         done = ours("verify", "--server", f"127.0.0.1:{port}", "--stage", "live", "--format", "json", "--timeout", "3")
     assert done.code != 0
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--wait"])
+@pytest.mark.parametrize("seconds", ["inf", "nan", "1e300", "-1"])
+def test_a_time_that_no_clock_counts_is_a_wrong_option(work: Path, ours: Ours, option: str, seconds: str) -> None:
+    (work / "llm.lock").write_text(LOCK)
+    done = ours("verify", "--server", "127.0.0.1:1", option, seconds)
+    assert done.code == 2
+    assert done.err.startswith(f"lockllm: {option}: ")
+
+
+def test_a_key_that_no_header_can_hold_is_sent_nowhere(work: Path, ours: Ours) -> None:
+    (work / "llm.lock").write_text(LOCK)
+    with listening(routes({"/version": VLLM})) as heard:
+        done, _, _ = measured(
+            ours, "verify", "--server", f"127.0.0.1:{heard.port}", *ASKED, env={"KEY": "hid\r\nden: x"}
+        )
+    assert done.code == 2
+    assert not heard.requests
+    assert "hid" not in done.out + done.err
