@@ -10,6 +10,8 @@ from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading
 from lockllm.facts.registry import seen
 
 GENERATION = "generation_config.json"
+MOST = 1_000
+"""Settings of that file: each is a fact."""
 _NOT_SAMPLING = frozenset({
     "eos_token_id", "bos_token_id", "pad_token_id", "decoder_start_token_id", "transformers_version",
     "_from_model_config", "_commit_hash", "use_cache", "cache_implementation", "cache_config",

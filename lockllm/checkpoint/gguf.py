@@ -14,9 +14,9 @@ from lockllm.checkpoint.bounded import Malformed, open_regular, why
 from lockllm.checkpoint.ggml import TYPES
 
 _KEYS = 65_536
-_TENSORS = 1_000_000
+_TENSORS = 200_000
 _KEPT = 64  # items of an array that are kept; longer ones become their length
-_STRINGS = 6_000_000  # texts that are stepped over in all
+_STRINGS = 3_000_000  # texts that are stepped over in all
 _FRONT = 1_500_000_000  # bytes that metadata and table may take
 _TEXT = 16 * 2**20
 _STRING, _ARRAY, _BOOL = 8, 9, 7

@@ -141,8 +141,9 @@ def _generation(
     parsed: Mapping[str, dict[str, Any]], broken: Mapping[str, str], findings: Findings, major: int, said: Said
 ) -> Iterator[Reading]:
     held, own = parsed.get(config.CONFIG, {}), parsed.get(generation.GENERATION)
-    if generation.GENERATION in broken:
-        reason = f"{generation.GENERATION} {broken[generation.GENERATION]}"
+    too_many = f"holds more than {generation.MOST:,} settings" if len(own or ()) > generation.MOST else ""
+    if wrong := broken.get(generation.GENERATION, too_many):
+        reason = f"{generation.GENERATION} {wrong}"
         paths = (("checkpoint", "generation_config"), ("checkpoint", "stop_token_ids"))
         said.unobserved += [Unobserved(path, reason) for path in paths]
         return

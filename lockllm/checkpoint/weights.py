@@ -25,6 +25,7 @@ _FLOATS = ("float64", "float32", "float16", "bfloat16")
 _NARROW = ("float8", "float6", "float4")
 _PACKED = re.compile(r"\.(qweight|weight_packed|weight_scale|weight_scale_inv|qzeros)\Z|_blocks\Z")
 _NUMBERED = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<end>\.(?:safetensors|bin|gguf))\Z")
+_TENSORS = 400_000  # of all files: the largest checkpoints have half as many, and each takes 400 bytes of memory
 _AGAIN = "download the checkpoint again"
 _STORED = frozenset(
     {"gptq", "awq", "mxfp4", "modelopt", "exl2", "exl3", "aqlm"}
@@ -47,6 +48,9 @@ def of_safetensors(
     """Reads every header, and holds index and headers against each other."""
     headers: dict[str, safetensors.Header] = {}
     for name in names:
+        if sum(len(header.tensors) for header in headers.values()) > _TENSORS:
+            unreadable(name, f"comes after {_TENSORS:,} tensors of other files, and no more are read", findings)
+            continue
         try:
             headers[name] = header = safetensors.read(files[name].real)
         except Malformed as error:

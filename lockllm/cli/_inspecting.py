@@ -13,7 +13,6 @@ from lockllm.errors import UsageError
 from lockllm.facts.observation import Check, Reading, Unobserved
 
 _LOG = 64 * 2**20
-_LINES = 200_000
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +107,8 @@ def known(engine: str | None) -> None:
 
 
 def _lines(path: str) -> list[str]:
+    from lockllm.engines import _log
+
     if path == "-":
         raw = sys.stdin.buffer.read(_LOG + 1)
     else:
@@ -122,4 +123,4 @@ def _lines(path: str) -> list[str]:
             ) from error
     if len(raw) > _LOG:
         raise UsageError(f"the log is longer than {_LOG:,} bytes", where=path, mend="cut it after the start")
-    return raw.decode("utf-8", "replace").splitlines()[:_LINES]
+    return _log.lines(raw)

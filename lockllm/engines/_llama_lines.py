@@ -17,6 +17,7 @@ from lockllm.facts.registry import seen
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _MOST_LINES = 50_000
 _LONGEST = 2_000
+_MOST_TEXT = 16 << 20
 _BANNERS = (
     re.compile(r"(?:^|\s)build: \d+ \([0-9a-z]+\) with "),
     re.compile(r"build_info: b\d+-"),
@@ -96,7 +97,11 @@ def read(lines: Sequence[str]) -> State:
     """What the last start in a log says."""
     state = State()
     started = False
+    size = 0
     for number, line in enumerate(lines[:_MOST_LINES], 1):
+        size += min(len(line), _LONGEST)
+        if size > _MOST_TEXT:
+            break
         for text in clean(line):
             if any(banner.search(text) for banner in _BANNERS):
                 state = State(devices={} if started else state.devices)

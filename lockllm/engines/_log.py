@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
@@ -18,6 +20,12 @@ _WRAPPERS = (
 _MOST_LINES = 200_000
 _MOST_BYTES = 32 << 20
 _LONGEST = 2_000
+
+
+def lines(raw: bytes) -> list[str]:
+    """The first lines of a log: empty ones without end are not held."""
+    text = io.TextIOWrapper(io.BytesIO(raw), "utf-8", "replace")
+    return [line.rstrip("\n") for line in islice(text, _MOST_LINES)]
 
 
 def clean(lines: Sequence[str]) -> list[str]:

@@ -148,6 +148,8 @@ def _log(name: str, engine: Engine) -> list[Reading | Unobserved]:
     """What the start log shows; `-` is standard input."""
     import sys
 
+    from lockllm.engines import _log as _log_lines
+
     most = 64 << 20
     try:
         if name == "-":
@@ -157,8 +159,7 @@ def _log(name: str, engine: Engine) -> list[Reading | Unobserved]:
                 raw = file.read(most)
     except OSError as error:
         return [Unobserved(("kernels",), f"{name} cannot be read: {error.strerror}", "name the start log with --log")]
-    lines = raw.split(b"\n", 500_000)[:500_000]  # a line of nothing takes as much memory as one of fifty letters
-    return list(engine.from_log(b"\n".join(lines).decode("utf-8", "replace").splitlines()))
+    return list(engine.from_log(_log_lines.lines(raw)))
 
 
 def _observation(pile: Pile, found: Serving) -> Observation:

@@ -23,6 +23,7 @@ from lockllm.facts.registry import seen
 _PREFIX = re.compile(r"\((?P<who>[A-Za-z_0-9-]+?)(?: TP\d+)?(?: rank=\d+)? pid=\d+\) ")
 _STAMP = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[^\] ]*\] ?")
 _UVICORN = re.compile(r"(?:INFO|WARNING|ERROR): +")
+_DUMPS = 100  # of one kind, the last ones: each engine of a large server prints one, and they say the same
 _INIT = re.compile(r"Initializing an? (?:(?P<gen>V[01]) )?LLM engine \(v(?P<v>[^)]+)\) with config: (?P<c>.*)\Z")
 _ASKED = re.compile(r"(?:non-default args: (?P<c>\{.*\})|args: Namespace\((?P<n>.*)\))\Z")
 _OVERRIDDEN = re.compile(r"Default vLLM sampling parameters have been overridden by (?P<src>.+?): `(?P<d>\{.*\})`\.")
@@ -109,23 +110,18 @@ def _engine(said: Sequence[_Line], tell: Any) -> None:
     if banner is not None:
         tell("engine.name", "vllm", "version banner")
         tell("engine.version", banner.partition("+")[0], "version banner")
-    asked: dict[str, str] = {}
-    for line in said:
-        given = _ASKED.match(line.text)
-        if given:
-            asked = fields(given.group("c") or given.group("n"))
-            _asked(asked, tell, told_apart=given.group("c") is not None)
-    for line in said:
-        init = _INIT.match(line.text)
-        if init:
-            tell("engine.name", "vllm", "Initializing an LLM engine")
-            tell("engine.version", init.group("v").partition("+")[0], "Initializing an LLM engine")
-            tell("engine.generation", init.group("gen"), "Initializing an LLM engine")
-            held = fields(init.group("c"))
-            for key, raw in dumped(held, init.group("v")):
-                tell(key, raw, "Initializing an LLM engine")
-            path = value(held.get("model"))
-            tell("checkpoint.path", path if isinstance(path, str) else None, "Initializing an LLM engine")
+    for given in [found for line in said if (found := _ASKED.match(line.text))][-_DUMPS:]:
+        asked = fields(given.group("c") or given.group("n"))
+        _asked(asked, tell, told_apart=given.group("c") is not None)
+    for init in [found for line in said if (found := _INIT.match(line.text))][-_DUMPS:]:
+        tell("engine.name", "vllm", "Initializing an LLM engine")
+        tell("engine.version", init.group("v").partition("+")[0], "Initializing an LLM engine")
+        tell("engine.generation", init.group("gen"), "Initializing an LLM engine")
+        held = fields(init.group("c"))
+        for key, raw in dumped(held, init.group("v")):
+            tell(key, raw, "Initializing an LLM engine")
+        path = value(held.get("model"))
+        tell("checkpoint.path", path if isinstance(path, str) else None, "Initializing an LLM engine")
 
 
 def _asked(asked: dict[str, str], tell: Any, told_apart: bool) -> None:
