@@ -88,7 +88,10 @@ def parse(text: str) -> Server:
         )
         raise UsageError(what, where="--server", mend=mend)
     root = parts.path.rstrip("/").removesuffix("/v1")
-    return Server(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], root)
+    host = parts.hostname
+    if ":" in host:
+        host = host.replace("%25", "%")  # a zone as RFC 6874 writes it
+    return Server(parts.scheme, host, port or _PORTS[parts.scheme], root)
 
 
 def ask(

@@ -270,6 +270,8 @@ def test_waiting_ends_with_its_time() -> None:
         ("127.0.0.1:8000", "http://127.0.0.1:8000"),
         ("8000", "http://127.0.0.1:8000"),
         ("http://[::1]:8000/", "http://[::1]:8000"),
+        ("http://[fe80::1%25eth0]:8000", "http://[fe80::1%eth0]:8000"),
+        ("[fe80::1%eth0]:8000", "http://[fe80::1%eth0]:8000"),
         ("https://llm.example/v1", "https://llm.example:443"),
         ("http://gate:80/team/a/", "http://gate:80/team/a"),
     ],
