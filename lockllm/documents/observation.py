@@ -26,7 +26,7 @@ _FIELDS = (
     "checks",
     "warnings",
 )
-_MOST_VALUES = 1_200_000  # a checkpoint of 50,000 files has 900,000, and 20,000 other facts have the rest
+_MOST_VALUES = 1_000_000  # a checkpoint of 50,000 files has up to 900,000
 _MOST_READINGS = 40_000  # besides those of files: twice as many as a lock holds facts
 _MOST = 20_000  # entries of each other part, gaps of files apart
 _FILES = "checkpoint.files."
