@@ -35,6 +35,9 @@ _ENDS = re.compile(
     r"|credentials?|auth|authorization|cookie|dsn)\Z"
 )
 """How a name ends under which a secret stands in a text: `token_embd=CPU` is none."""
+_DIGITS = re.compile(
+    r"[0-9a-f]{32,128}\Z"
+)  # a digest, of which a checkpoint has thousands: none of the above is found in it
 _PLAIN = frozenset({"true", "false", "none", "null", "auto"})
 _SHORTEST, _SHORT = 4, 8  # a shorter word is no secret to look for; up to the second one only a word of its own is one
 
@@ -57,6 +60,8 @@ def holds(said: str, secrets: Iterable[str]) -> bool:
 def value(read: Any) -> Any:
     """A value that was read, without passwords and queries of URLs, tokens, and what stands under a secret's name."""
     if isinstance(read, str):
+        if _DIGITS.match(read):
+            return read
         return _PAIR.sub(_pair, text(read)) if len(read) < 100_000 else HIDDEN
     if isinstance(read, (list, tuple)):
         return tuple(value(each) for each in read)

@@ -236,6 +236,8 @@ def _file(raw: object) -> dict[str, Any]:
 
 
 def _same_file(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    if one.keys() == other.keys():
+        return one == other
     held = one.keys() & other.keys()
     return bool(held) and all(one[name] == other[name] for name in held)
 
