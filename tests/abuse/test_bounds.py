@@ -124,6 +124,19 @@ def test_a_lock_of_as_many_facts_as_there_may_be_is_judged(tmp_path: Path, table
     assert bounded(tmp_path, "verify", "a.lock", "--observation", "nothing.json")[0] == 3
 
 
+def test_a_lock_of_a_large_system_is_read() -> None:
+    from lockllm.documents import lock as locks
+
+    name = '"model-%05d-of-10000.safetensors"'
+    rows = range(10_000)
+    text = lock_of((f'some-package-{number} = "1.{number}+cu128"\n' for number in range(1_000)), "packages")
+    text += "\n[env]\n" + "".join(f'VLLM_SOME_VARIABLE_{number} = "{number}"\n' for number in range(600))
+    text += "\n[checkpoint.files]\n"
+    text += "".join(name % number + ' = { size = 4999999999, sha256 = "' + "0" * 64 + '" }\n' for number in rows)
+    text += "\n[checkpoint.blake3]\n" + "".join(name % number + ' = "' + "0" * 64 + '"\n' for number in rows)
+    assert len(locks.read(text).values) == 1 + 1_000 + 600 + 2 * 10_000
+
+
 def test_policies_and_waivers_without_end_are_refused() -> None:
     from lockllm.documents import lock as locks
 

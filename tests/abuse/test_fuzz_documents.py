@@ -171,6 +171,7 @@ HOSTILE_LOCKS = {
     "null": '[checkpoint.files]\n"a\\u0000b" = { size = 1, sha256 = "%s" }' % ("0" * 64),
     "control": '[checkpoint.files]\n"a\\u001b[31mb" = { size = 1, sha256 = "%s" }' % ("0" * 64),
     "newline": '[checkpoint.files]\n"a\\nb" = { size = 1, sha256 = "%s" }' % ("0" * 64),
+    "two checkpoints": '[[checkpoint]]\n[checkpoint.files]\n"a" = { size = 1, sha256 = "%s" }' % ("0" * 64),
     "negative": '[checkpoint.files]\n"a" = { size = -1, sha256 = "%s" }' % ("0" * 64),
     "no digest": '[checkpoint.files]\n"a" = { size = 1 }',
     "no size": '[checkpoint.files]\n"a" = 3',

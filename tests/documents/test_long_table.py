@@ -33,6 +33,10 @@ LINES = (
     '[checkpoint.files."config.json"]',
     "[checkpoint]",
     "[[checkpoint.files]]",
+    "[[checkpoint]]",
+    "[checkpoint.blake3]",
+    f'"config.json" = "{SHA}"',
+    f'"a/b.safetensors" = "{SHA}"',
     "[serve]",
     'checkpoint.files."config.json" = 1',
     'x = """',
@@ -51,7 +55,7 @@ def outcome(read: Any, text: str) -> object:
     return data, list(data.get("checkpoint", {}).get("files", {})) if isinstance(data.get("checkpoint"), dict) else None
 
 
-@settings(max_examples=400)
+@settings(max_examples=600)
 @given(st.lists(st.sampled_from(LINES), max_size=12), st.booleans(), st.sampled_from(["\n", "\r\n"]))
 def test_any_text_reads_as_the_parser_reads_it(lines: list[str], begins: bool, end: str) -> None:
     text = end.join([*(["lock_version = 1", "[checkpoint.files]", *LINES[:2]] if begins else []), *lines, ""])
