@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import mmap
 import os
@@ -88,10 +89,9 @@ def digest(
     """The outcome of each job. An interrupt ends all threads within one buffer."""
     count = max(1, min(workers or cores(), _MOST_WORKERS, len(jobs)))
     work = _Work(deque(sorted(jobs, key=lambda job: -job.size)), sum(job.size for job in jobs), progress)
-    if work.total < 2**20:
-        work.run()
-    else:
+    if work.total >= 2**20:
         _in_threads(work, count)
+    work.rest()
     if work.error is not None:
         raise work.error
     return work.done
@@ -100,16 +100,15 @@ def digest(
 def _in_threads(work: _Work, count: int) -> None:
     threads = [threading.Thread(target=work.run, daemon=True) for _ in range(count)]
     try:
-        try:
+        with contextlib.suppress(RuntimeError):  # a limit on memory or on threads
             for thread in threads:
                 thread.start()
-        except RuntimeError:  # a limit on memory or on threads
-            work.run()
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.2)
-    finally:
+    except BaseException:
         work.stopped = True
+        raise
 
 
 class _Work:
@@ -125,12 +124,17 @@ class _Work:
         self.error: BaseException | None = None
         self.lock = threading.Lock()
 
+    def rest(self) -> None:
+        """Whatever no thread took: all of little, or of much where a limit let none begin."""
+        if self.jobs and not self.stopped:
+            self._take(_aligned(_BUFFER))
+
     def run(self) -> None:
-        try:
-            view = _aligned(_BUFFER)
-        except OSError:  # a limit on memory
-            self.error, self.stopped = MemoryError(), True
-            return
+        """What one thread does. Where a limit leaves it no buffer, the others or `rest` have its share."""
+        with contextlib.suppress(MemoryError):
+            self._take(_aligned(_BUFFER))
+
+    def _take(self, view: memoryview) -> None:
         while not self.stopped:
             try:
                 job = self.jobs.popleft()
@@ -198,8 +202,11 @@ class _Work:
 
 def _aligned(size: int) -> memoryview:
     """Memory that begins with a page. A copy from the page cache to 16 bytes past a page, where `malloc` puts a buffer of more
-    than 128 KiB, takes three times as long (Linux 6.18 on a Zen core)."""
-    return memoryview(mmap.mmap(-1, size))
+    than 128 KiB, takes three times as long (Linux 6.18 on a Zen core). MemoryError where a limit leaves none."""
+    try:
+        return memoryview(mmap.mmap(-1, size))
+    except OSError as cause:
+        raise MemoryError from cause
 
 
 def _hashes(job: Job, size: int) -> dict[str, Any]:
