@@ -26,7 +26,7 @@ _ABOUT = {row.name: row.about for row in checks.CHECKS}
 
 def report(report: Report) -> Iterator[str]:
     """What raises the exit code has level error, what is only told warning, what is tolerated note. In pieces."""
-    told = [each for each in report.results if each.status not in (Status.MATCH, Status.NOT_DUE)]
+    told = [(_rule_of(each), each) for each in report.results if each.status not in (Status.MATCH, Status.NOT_DUE)]
     failed = [check for check in report.checks if check.status is not CheckStatus.PASS]
     rules = _rules(report, told, failed)
     at = {name: number for number, name in enumerate(rules)}
@@ -54,12 +54,11 @@ def report(report: Report) -> Iterator[str]:
     yield "\n  ]\n}\n"
 
 
-def _rules(report: Report, told: Sequence[Result], failed: Sequence[Check]) -> dict[str, dict[str, Any]]:
+def _rules(report: Report, told: Sequence[tuple[str, Result]], failed: Sequence[Check]) -> dict[str, dict[str, Any]]:
     rules: dict[str, dict[str, Any]] = {}
-    for each in told:
-        name, fact = _rule_of(each), each.fact
+    for name, each in told:
         if name not in rules:
-            rules[name] = _rule(name, fact.about, fact.effect, fact.mend)
+            rules[name] = _rule(name, each.fact.about, each.fact.effect, each.fact.mend)
     for check in failed:
         if check.name not in rules:
             rules[check.name] = _rule(check.name, _ABOUT.get(check.name, check.name), checks.effect(check.name))
@@ -69,11 +68,10 @@ def _rules(report: Report, told: Sequence[Result], failed: Sequence[Check]) -> d
 
 
 def _results(
-    report: Report, told: Sequence[Result], failed: Sequence[Check], at: Mapping[str, int]
+    report: Report, told: Sequence[tuple[str, Result]], failed: Sequence[Check], at: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
     lock = _uri(report.lock)
-    for each in told:
-        rule = _rule_of(each)
+    for rule, each in told:
         yield _result(each, rule, at[rule], lock)
     for check in failed:
         yield _check(check, at[check.name], check.name in report.told_only, lock)
@@ -128,6 +126,7 @@ def _check(check: Check, at: int, told_only: bool, lock: str) -> dict[str, Any]:
 
 
 def _entry(rule: str, at: int, level: str, text: str, key: str, lock: str) -> dict[str, Any]:
+    name = line(key)
     return {
         "ruleId": line(rule),
         "ruleIndex": at,
@@ -136,10 +135,10 @@ def _entry(rule: str, at: int, level: str, text: str, key: str, lock: str) -> di
         "locations": [
             {
                 "physicalLocation": {"artifactLocation": {"uri": lock}, "region": {"startLine": 1}},
-                "logicalLocations": [{"fullyQualifiedName": line(key), "kind": "member"}],
+                "logicalLocations": [{"fullyQualifiedName": name, "kind": "member"}],
             }
         ],
-        "partialFingerprints": {"lockllmFact/v1": line(key)},
+        "partialFingerprints": {"lockllmFact/v1": name},
     }
 
 
@@ -147,7 +146,7 @@ def _entry(rule: str, at: int, level: str, text: str, key: str, lock: str) -> di
 def _message(text: str) -> str:
     """Plain text of a message: no link and no placeholder can be made of it."""
     text = line(text).replace("{", "{{").replace("}", "}}")
-    return re.sub(r"(?=[\[\]])", r"\\", text)
+    return text.replace("[", "\\[").replace("]", "\\]")
 
 
 def _uri(path: str) -> str:
