@@ -80,8 +80,9 @@ def read(text: str, name: str = "llm.lock") -> Lock:
     problems: list[LockError] = []
 
     def problem(path: Path, what: str, mend: str) -> None:
-        if len(problems) < MOST_PROBLEMS:
-            problems.append(LockError(what, where=toml.place(name, text, path), mend=mend))
+        problems.append(LockError(what, where=toml.place(name, text, path), mend=mend))
+        if len(problems) == MOST_PROBLEMS:
+            raise _all(problems)
 
     values: dict[Path, Any] = {}
     warnings: list[str] = []

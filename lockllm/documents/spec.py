@@ -30,6 +30,8 @@ ENGINES = (
 )
 """What `engine.name` may be in a spec; in a lock it is open."""
 _CHECKPOINT = ("repo", "path", "revision", "include", "exclude")
+MOST_VARIANTS = 500
+"""Variants of one spec: each is resolved whole."""
 _TABLES = ("checkpoint", "engine", "serve", "host", "cuda", "sampling", "policy", "waive", "variant")
 _RANGE = re.compile(r"\s*(===|==|!=|<=|>=|<|>|~=)")
 _BUILD = re.compile(
@@ -81,14 +83,19 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> S
     problems: list[SpecError] = []
 
     def problem(path: Path, what: str, mend: str) -> None:
-        if len(problems) < MOST_PROBLEMS:
-            problems.append(SpecError(what, where=toml.place(name, text, (*table, *path)), mend=mend))
+        problems.append(SpecError(what, where=toml.place(name, text, (*table, *path)), mend=mend))
+        if len(problems) == MOST_PROBLEMS:
+            raise _all(problems)
 
     variants = data.pop("variant", {})
     spec = _read(data, name, problem)
     overlaid: dict[str, Spec] = {}
     if not isinstance(variants, dict) or not all(isinstance(each, dict) for each in variants.values()):
         problem(("variant",), "variant is no table of tables", "write [variant.NAME.host]")
+        variants = {}
+    if len(variants) > MOST_VARIANTS:
+        what = f"there are {len(variants):,} variants, at most {MOST_VARIANTS:,} are read"
+        problem(("variant",), what, "keep those that are in use")
         variants = {}
     for variant, overlay in variants.items():
         if not _NAME.match(variant):
@@ -112,9 +119,13 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> S
             ("engine",), "the spec names no engine", f'write [engine] and name = "vllm" (one of {", ".join(ENGINES)})'
         )
     if problems:
-        first, *rest = sorted(problems, key=_line)
-        raise SpecError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
+        raise _all(problems)
     return msgspec.structs.replace(spec, variants=overlaid, lines=lines)
+
+
+def _all(problems: list[SpecError]) -> SpecError:
+    first, *rest = sorted(problems, key=_line)
+    return SpecError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
 
 
 def _line(problem: SpecError) -> int:

@@ -137,6 +137,22 @@ def test_a_lock_of_a_large_system_is_read() -> None:
     assert len(locks.read(text).values) == 1 + 1_000 + 600 + 2 * 10_000
 
 
+SPECS = {
+    "facts that are none": "[serve]\n" + "".join(f"p{number} = 1\n" for number in range(80_000)),
+    "settings": "[serve.args]\n" + "".join(f"p{number} = 1\n" for number in range(80_000)),
+    "variants": "".join(f'[variant.v{number}.host]\ngpu = "x"\n' for number in range(25_000)),
+}
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_a_spec_of_as_many_lines_as_there_may_be_is_read_or_refused(tmp_path: Path, kind: str) -> None:
+    head = '[checkpoint]\nrepo = "org/model"\n[engine]\nname = "vllm"\nversion = "0.10.2"\n'
+    (tmp_path / "llm.toml").write_text(head + SPECS[kind])
+    code, _, said = bounded(tmp_path, "lock", "--offline")
+    assert code == (4 if kind == "settings" else 2)
+    assert said.count("lockllm: ") <= 100
+
+
 def test_policies_and_waivers_without_end_are_refused() -> None:
     from lockllm.documents import lock as locks
 
