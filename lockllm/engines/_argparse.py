@@ -17,7 +17,7 @@ import msgspec
 from lockllm.engines._values import Kind, convert, unresolved
 
 _NEGATIVE = re.compile(r"-(?:\d+|\d*\.\d+)\Z")
-_MOST = 20_000
+_MOST = 2_000  # words of one command: ten times as many as any has, and each may be held against each
 
 
 class Take(enum.Enum):

@@ -226,6 +226,13 @@ def test_a_start_log_as_large_as_it_may_be_is_read(tmp_path: Path, log: str, eng
     assert bounded(tmp_path, "inspect", "--log", "log", "--engine", engine)[0] == 0
 
 
+def test_a_command_of_options_without_end_is_cut_aloud(tmp_path: Path) -> None:
+    options = [f"--p{number}=1" for number in range(60_000)]
+    code, out, _ = bounded(tmp_path, "inspect", "--format", "json", "--", "vllm", "serve", "model", *options)
+    assert code == 0
+    assert "more than 2000 arguments; the rest is not read" in out
+
+
 def test_settings_of_generation_without_end_are_a_gap(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
     (tmp_path / "generation_config.json").write_text(json.dumps({f"k{number}": 1 for number in range(400_000)}))
