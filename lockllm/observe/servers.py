@@ -24,7 +24,7 @@ _HINT = re.compile(
     r"vllm|sglang|llama|text-generation|tgi|ollama|trtllm|tensorrt_llm|lmdeploy|transformers|dynamo|triton",
     re.IGNORECASE,
 )
-_RESOLVE = 0.5  # seconds
+_RESOLVE = 3.0  # seconds
 _EMBEDDED = {
     "-packages/xllamacpp/": "llama.cpp",
     "-packages/llama_cpp/": "llama-cpp-python",
@@ -68,11 +68,11 @@ def by_pid(pid: int, root: Path = proc.PROC) -> Found:
     return found
 
 
-def by_address(server: http.Server, root: Path = proc.PROC) -> Found | Unobserved:
-    """The local process that listens at an address, or why it is none."""
+def by_address(server: http.Server, root: Path = proc.PROC, seconds: float = _RESOLVE) -> Found | Unobserved:
+    """The local process that listens at an address, or why it is none. Its name has so long to resolve, and no more than 3 s."""
     there = ("engine",)
     elsewhere = "run `lockllm observe` there, and pass the file with --observation"
-    if not is_local(server.host):
+    if not is_local(server.host, min(seconds, _RESOLVE)):
         return Unobserved(there, f"{server.host} is another host: only HTTP was asked", elsewhere)
     pids = proc.listeners(server.port, root)
     if pids is None:
@@ -146,9 +146,9 @@ def form_of(process: Process) -> tuple[Form, bool] | None:
     return (form, bool(unwrapped.wrappers)) if form is not None else None
 
 
-def is_local(host: str) -> bool:
-    """Whether an address is one of this machine's own. A name that is slow to resolve is none: others know it."""
-    for address in _addresses(host):
+def is_local(host: str, seconds: float) -> bool:
+    """Whether an address is one of this machine's own. A name that does not resolve in that time is none: others know it."""
+    for address in _addresses(host, seconds):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
             with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -159,7 +159,7 @@ def is_local(host: str) -> bool:
     return False
 
 
-def _addresses(host: str) -> set[str]:
+def _addresses(host: str, seconds: float) -> set[str]:
     found: set[str] = set()
 
     def look() -> None:
@@ -172,7 +172,7 @@ def _addresses(host: str) -> set[str]:
     except RuntimeError:  # a limit on memory or on threads
         look()
     else:
-        thread.join(_RESOLVE)
+        thread.join(seconds)
     return set(found)
 
 

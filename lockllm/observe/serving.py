@@ -69,7 +69,7 @@ def locate(request: Request) -> Serving:
     if request.pid is not None:
         found = servers.by_pid(request.pid)
     elif address is not None:
-        local = servers.by_address(address)
+        local = servers.by_address(address, seconds=request.timeout)
         found, elsewhere = (local, None) if isinstance(local, Found) else (None, local)
     elif not request.command and request.stage is not Stage.PREFLIGHT:
         found = servers.choose(request.engine)

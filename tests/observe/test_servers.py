@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +87,22 @@ def test_what_listens_and_is_no_engine_is_asked_over_http_alone() -> None:
     after = servers.by_address(http.parse(str(port)))
     assert isinstance(after, Unobserved)
     assert after.reason == f"nothing listens on port {port}"
+
+
+@pytest.mark.parametrize("seconds, local", [(10.0, True), (0.1, False)])
+def test_a_name_may_take_its_time_to_resolve_within_the_time_of_the_run(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, local: bool
+) -> None:
+    resolve = socket.getaddrinfo
+
+    def slow(*words: Any, **options: Any) -> Any:
+        time.sleep(0.8)
+        return resolve(*words, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    begun = time.monotonic()
+    assert servers.is_local("localhost", seconds) is local
+    assert time.monotonic() - begun < 2
 
 
 def test_a_server_of_another_host_is_not_looked_for_here() -> None:
