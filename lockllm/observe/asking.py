@@ -14,7 +14,6 @@ from lockllm.engines import Answer, Engine, Probe
 from lockllm.facts.observation import Check, CheckStatus, Raw, Reading, Unobserved
 from lockllm.observe import http
 from lockllm.observe.http import Server, Silence
-from lockllm.observe.http_answer import Share
 from lockllm.prompt import live
 from lockllm.prompt.live import Served
 
@@ -32,7 +31,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine | None = None
     answers: tuple[Answer, ...] = ()
     silences: tuple[Silence, ...] = ()
-    rounds: tuple[tuple[Answer, ...], ...] = ()  # the answers to the same questions, asked again
+    again: bool = False  # whether all is asked more than once
+    rounds: tuple[tuple[Answer, ...], ...] = ()  # the answers to the same questions, asked again, where all came
     prompts: Served | None = None  # the fixed conversations as it renders them, where it has an endpoint that does
 
     @property
@@ -57,16 +57,15 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
-    """How one server is asked: with which headers, until when, and for how much in all."""
+    """How one server is asked: with which headers, and until when."""
 
     server: Server
     headers: Mapping[str, str]
     until: float
-    share: Share
 
     def ask(self, probes: Sequence[Probe]) -> tuple[Answer | Silence, ...]:
         """What it says to each probe."""
-        return http.ask(self.server, probes, self.headers, max(0.1, self.until - time.monotonic()), self.share)
+        return http.ask(self.server, probes, self.headers, max(0.1, self.until - time.monotonic()))
 
 
 def kept(read: Iterable[Reading | Unobserved]) -> Iterator[Reading | Unobserved]:
@@ -96,13 +95,14 @@ def ask(
     `likely` is the engine that was locked: asked before the others. `rounds` is how often all is asked; `seconds` is the
     time for everything.
     """
-    line = _Line(server=server, headers=headers, until=time.monotonic() + seconds, share=Share())
-    said = _once(line, engine, likely)
+    line = _Line(server=server, headers=headers, until=time.monotonic() + seconds)
+    said = _first_round(line, engine, likely)
     if said.engine is None or rounds < 2:
         return said
     probes = [answer.probe for answer in said.answers]
     more = (_asked(line, probes)[0] for _ in range(rounds - 1) if time.monotonic() < line.until)
-    return msgspec.structs.replace(said, rounds=tuple(each for each in more if len(each) == len(probes)))
+    whole = tuple(each for each in more if len(each) == len(probes))
+    return msgspec.structs.replace(said, rounds=whole, again=True)
 
 
 def _size(value: Any) -> int:
@@ -118,7 +118,7 @@ def _size(value: Any) -> int:
     return 8
 
 
-def _once(line: _Line, engine: Engine | None, likely: str | None) -> Said:
+def _first_round(line: _Line, engine: Engine | None, likely: str | None) -> Said:
     if engine is not None:
         return _known(line, engine)
     names = [name for name in engines.available() if name != likely]

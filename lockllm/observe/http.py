@@ -100,7 +100,6 @@ def ask(
     probes: Sequence[Probe],
     headers: Mapping[str, str] | None = None,
     seconds: float = 5.0,
-    share: Share | None = None,
 ) -> tuple[Answer | Silence, ...]:
     """What the server says to each probe, in the order of the probes; all are asked at once, for one share together."""
     if server.scheme == "https":
@@ -110,7 +109,7 @@ def ask(
     found: list[Answer | Silence | None] = [None] * len(probes)
     turns = iter(range(len(probes)))
     lock = threading.Lock()
-    common = share or Share()
+    share = Share()
 
     def work() -> None:
         while True:
@@ -118,7 +117,7 @@ def ask(
                 at = next(turns, None)
             if at is None:
                 return
-            found[at] = one(server, probes[at], headers or {}, deadline, common)
+            found[at] = one(server, probes[at], headers or {}, deadline, share)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_MOST_THREADS, len(probes)))]
     try:
@@ -220,8 +219,7 @@ def _judged(probe: Probe, raw: Raw, say: Callable[[str, str, str], Silence], sha
     try:
         return Answer(probe=probe, status=status, headers=raw.headers, text="", json=http_answer.whole(raw.body, share))
     except Broken as error:
-        page = "html" in raw.headers.get("content-type", "").lower()
-        if page:
+        if "html" in raw.headers.get("content-type", "").lower() and raw.body.lstrip().startswith(b"<"):
             return say("nonsense", "answers with a web page", "see whether an engine listens there")
         return say("nonsense", str(error), "see what answers there")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import json
+import re
 import socket
 import threading
 import time
@@ -21,9 +23,13 @@ _MOST_BODY = 8 << 20
 _MOST_TEXT = 4 << 20  # split into lines it takes twenty times as much
 _MOST_HEAD = 64 << 10
 _MOST_VALUES = 100_000  # in one JSON text: about 80 bytes of memory each
+_MOST_MARKS = 4 * _MOST_VALUES  # values, and the strings between them: JSON has at most two for each value
+_QUOTE = ord('"')
+_STRING_OR_VALUE = re.compile(rb'"[^"]*"?|[,\[{]')  # once escapes are taken out; one that never ends is one, too
 _ALL_BYTES = 16 << 20
 _ALL_VALUES = 200_000
 _DIGITS = 40
+_UNPACKED = frozenset({"", "identity"})  # codings that change nothing
 _PART = 1 << 16
 
 
@@ -36,7 +42,7 @@ class Broken(Exception):
 
 
 class Share:
-    """What all kept answers of one conversation may hold together."""
+    """What all kept answers to questions that are asked together may hold."""
 
     def __init__(self, size: int = _ALL_BYTES, values: int = _ALL_VALUES) -> None:
         self._size, self._values = size, values
@@ -117,7 +123,7 @@ def text(body: bytes, share: Share) -> str:
 
 def whole(body: bytes, share: Share) -> Any:
     """A body as JSON. Broken for what two readers may read differently: a key that stands twice, what is no UTF-8, no number."""
-    values = sum(map(body.count, (b",", b"[", b"{", b":")))
+    values = _values(body)
     if values > _MOST_VALUES:
         raise Broken(f"the answer holds more than {_MOST_VALUES:,} values")
     share.take(len(body), values)
@@ -126,6 +132,16 @@ def whole(body: bytes, share: Share) -> Any:
     except Broken:
         share.give(len(body), values)
         raise
+
+
+def _values(body: bytes) -> int:
+    """How many values a JSON text holds at most. Only where that seems too many is it told what stands inside strings."""
+    values = sum(map(body.count, (b",", b"[", b"{")))
+    if values <= _MOST_VALUES:
+        return values
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    found = itertools.islice(_STRING_OR_VALUE.finditer(plain), _MOST_MARKS)
+    return sum(plain[each.start()] != _QUOTE for each in found)
 
 
 def _json(body: bytes) -> Any:
@@ -139,6 +155,8 @@ def _json(body: bytes) -> Any:
 
 def _body(response: http.client.HTTPResponse) -> bytes:
     said = _length(response)
+    if said is not None:
+        response.length = said  # where it is said twice, http.client would read until the connection ends
     body = bytearray()
     while part := response.read1(_PART):
         body += part
@@ -150,34 +168,40 @@ def _body(response: http.client.HTTPResponse) -> bytes:
 
 
 def _connected(scheme: str, host: str, port: int, deadline: float) -> socket.socket:
-    """A connection to the first address of a name that takes one, greeting included, within the time for all of them."""
-    failed: OSError | None = None
-    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        sock = socket.socket(family, kind, protocol)
+    """A connection to the first address of a name that takes one, greeting included; each has its part of the time."""
+    failed: OSError | Late | None = None
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for tried, (family, kind, protocol, _, address) in enumerate(addresses):
+        until = time.monotonic() + left(deadline) / (len(addresses) - tried)
         try:
-            sock.settimeout(left(deadline))
-            sock.connect(address)
-            if scheme == "https":
-                sock.settimeout(left(deadline))
-                sock = trust().wrap_socket(sock, server_hostname=host)
-            return sock
-        except OSError as error:
-            sock.close()
+            sock = socket.socket(family, kind, protocol)
+            return _greeted(sock, address, host if scheme == "https" else None, until)
+        except (OSError, Late) as error:
             failed = error
-        except BaseException:
-            sock.close()
-            raise
     raise failed or OSError("the name has no address")
+
+
+def _greeted(sock: socket.socket, address: Any, certified: str | None, until: float) -> socket.socket:
+    """The socket connected, by TLS where a name is to be certified."""
+    try:
+        sock.settimeout(left(until))
+        sock.connect(address)
+        if certified is None:
+            return sock
+        sock.settimeout(left(until))
+        return trust().wrap_socket(sock, server_hostname=certified)
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _length(response: http.client.HTTPResponse) -> int | None:
     """How long a body is said to be. Broken where that is said in two ways, or the body is packed in one not asked for."""
-    lengths = {each.strip() for each in response.headers.get_all("content-length") or ()}
-    codings = [each.strip().lower() for each in response.headers.get_all("transfer-encoding") or ()]
-    packed = {each.strip().lower() for each in response.headers.get_all("content-encoding") or ()}
-    if packed - {"", "identity"}:
+    lengths = set(_words(response, "content-length"))
+    codings = [each for each in _words(response, "transfer-encoding") if each not in _UNPACKED]
+    if not _UNPACKED.issuperset(_words(response, "content-encoding")):
         raise Broken("the answer is compressed, and nobody asked for that")
-    if codings not in ([], ["chunked"]) or len(lengths) + len(codings) > 1:
+    if codings != ["chunked"] * response.chunked or len(lengths) + len(codings) > 1:
         raise Broken("the answer says in two ways how long it is")
     said = next(iter(lengths), None)
     if said is None:
@@ -185,6 +209,11 @@ def _length(response: http.client.HTTPResponse) -> int | None:
     if not (said.isascii() and said.isdigit()):
         raise Broken("the answer's length is no number")
     return int(said[-18:])
+
+
+def _words(response: http.client.HTTPResponse, name: str) -> list[str]:
+    """The words of a header, which may stand in several lines or in one (RFC 9110, 5.3)."""
+    return [word.strip().lower() for line in response.headers.get_all(name) or () for word in line.split(",")]
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:

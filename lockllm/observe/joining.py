@@ -102,7 +102,10 @@ def replicas(said: Said, engine: Engine, context: Context) -> Iterator[Reading |
                 if first is not None and not same(item.fact, first.value, item.value):
                     odd.setdefault(item.fact.path, item)
     yield from odd.values()
-    if said.rounds:
+    if said.again and not said.rounds:
+        detail, mend = "no second round of answers came whole", "give it more time with --timeout"
+        yield Check("check.replicas_agree", CheckStatus.UNKNOWN, detail, said.server.url, mend)
+    elif said.rounds:
         names = ", ".join(sorted(reading.fact.key for reading in odd.values()))
         detail = (
             f"answers differ from call to call: {names}" if odd else f"{len(said.rounds) + 1} rounds of answers agree"
@@ -154,10 +157,15 @@ def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:
     """The same without any reading that holds a secret of the command line or environment, and no word of one elsewhere."""
     hidden = tuple(secrets)
     kept = Pile()
-    kept.complete = pile.complete
+    kept.complete = set(pile.complete)
     for reading in _redaction.readings(pile.readings):
-        if _redaction.holds("\n".join(reading.fact.path), hidden):
-            continue  # a name that a server gave
+        path = reading.fact.path
+        secret = next((at for at, part in enumerate(path) if _redaction.holds(part, hidden)), None)
+        if secret is not None:  # a name that a server gave
+            family = path[: max(1, secret)]
+            kept.complete -= {family[:length] for length in range(1, len(family) + 1)}
+            kept.unobserved.append(Unobserved(family, "a name in it holds a secret", "give the secret by a file"))
+            continue
         text = reading.source + json.dumps(_plain(reading.value), default=str, ensure_ascii=False)
         if _redaction.holds(text, hidden):
             kept.unobserved.append(

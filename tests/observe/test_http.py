@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -215,6 +216,89 @@ WHOLE = b'{"version": "0.10.2"}'
 def test_what_two_readers_may_read_differently_is_no_answer(answer: bytes, reason: str) -> None:
     with serving(answer) as (server, _):
         assert silence(server).reason.endswith(f"/version: {reason}")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Transfer-Encoding: identity\r\n",
+        f"Transfer-Encoding: identity\r\nContent-Length: {len(WHOLE)}\r\n",
+        f"Content-Length: {len(WHOLE)}, {len(WHOLE)}\r\n",
+        f"Content-Length: {len(WHOLE)}\r\nContent-Length: {len(WHOLE)}\r\n",
+    ],
+)
+def test_a_length_may_be_said_in_every_way_that_means_one(head: str) -> None:
+    hold = 5 if "Content-Length" in head else 0  # the length alone says where the answer ends
+    with serving(f"HTTP/1.1 200 OK\r\n{head}\r\n".encode() + WHOLE, hold) as (server, _):
+        (said,) = http.ask(server, [PROBE], seconds=2)
+    assert isinstance(said, Answer)
+    assert said.json == {"version": "0.10.2"}
+
+
+@pytest.mark.parametrize("lengths", [f"{len(WHOLE)}, 5", f"{len(WHOLE)},"])
+def test_lengths_that_differ_within_one_header_are_two(lengths: str) -> None:
+    with serving(f"HTTP/1.1 200 OK\r\nContent-Length: {lengths}\r\n\r\n".encode() + WHOLE) as (server, _):
+        assert "the answer says in two ways how long it is" in silence(server).reason
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {f"member {at}": at for at in range(90_000)},
+        {"chat_template": "{[,:\\" * 100_000 + '\\"[{,' * 100_000},
+        {"names": ['"{[,\\'] * 60_000},
+    ],
+    ids=["members", "one string", "many strings"],
+)
+def test_only_what_stands_outside_strings_counts_as_a_value(held: object) -> None:
+    with serving(reply(json.dumps(held).encode())) as (server, _):
+        (said,) = http.ask(server, [PROBE], seconds=10)
+    assert isinstance(said, Answer)
+    assert said.json == held
+
+
+@pytest.mark.parametrize("body", [b'"', b'"\\"', b'"",', b'{"":0},', b'["\\\\",'])
+def test_values_beyond_every_server_are_refused_at_once(body: bytes) -> None:
+    begun = time.monotonic()
+    with serving(reply(b"[," + body * ((8 << 20) // len(body) - 1))) as (server, _):
+        assert silence(server, 10).kind == "nonsense"
+    assert time.monotonic() - begun < 5
+
+
+def test_only_a_page_is_called_a_page() -> None:
+    with serving(reply(b' {"version": 1, "version": 2}', kind="text/html")) as (server, _):
+        assert silence(server).reason.endswith("the answer holds a key twice")
+    with serving(reply(b"\n <html>", kind="text/html")) as (server, _):
+        assert silence(server).reason.endswith("answers with a web page")
+
+
+def named(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[int, str]) -> None:
+    """A name that has these addresses."""
+    stream = socket.SOCK_STREAM
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, port, **_: [(family, stream, 0, "", (at, port)) for family, at in addresses]
+    )
+
+
+def test_an_address_of_a_family_that_the_machine_lacks_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(reply(WHOLE)) as (server, _):
+        named(monkeypatch, (255, "nowhere"), (socket.AF_INET, server.host))
+        (said,) = http.ask(Server("http", "two.example", server.port), [PROBE])
+    assert isinstance(said, Answer)
+
+
+def test_a_silent_address_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(reply(WHOLE)) as (server, _), contextlib.ExitStack() as held:
+        silent = held.enter_context(socket.create_server(("127.0.0.2", server.port), backlog=0))
+        for _ in range(3):  # its queue is full: whoever comes now is not answered
+            waiting = held.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        named(monkeypatch, (socket.AF_INET, "127.0.0.2"), (socket.AF_INET, server.host))
+        begun = time.monotonic()
+        (said,) = http.ask(Server("http", "two.example", server.port), [PROBE], seconds=2)
+    assert isinstance(said, Answer)
+    assert 0.9 < time.monotonic() - begun < 2
 
 
 def test_all_answers_together_have_one_share() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import json
 import os
 import socket
@@ -19,7 +20,9 @@ from lockllm.documents import observation as document
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, CheckStatus, Observation
 from lockllm.facts.registry import dump
-from lockllm.observe import Request, observe, subject
+from lockllm.facts.registry import seen as fact
+from lockllm.observe import Request, joining, observe, subject
+from lockllm.observe.pile import Pile
 from tests.observe import hosts
 from tests.servers import start
 
@@ -198,6 +201,38 @@ def test_replicas_that_differ_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     check = seen.checks["check.replicas_agree"]
     assert (check.status, check.detail) == (CheckStatus.FAIL, "answers differ from call to call: serve.max_num_seqs")
     assert {reading.value for reading in seen.readings["serve.max_num_seqs"]} == {2, 4}
+
+
+def test_replicas_are_compared_however_much_each_answer_holds() -> None:
+    told = {"tp_size": 1, "random_seed": 1, "version": "0.5.3"}
+    turns = itertools.count()
+
+    def info() -> dict[str, Any]:
+        """The members of a settings dump of SGLang with many schedulers: about a megabyte."""
+        seed = 1 if next(turns) < 2 else 2
+        return {**told, "random_seed": seed, **{f"k{at}": at for at in range(75_000)}}
+
+    with serving({"/server_info": info, "/get_server_info": info}, {}) as url:
+        seen = look(server=url, engine="sglang", timeout=20.0)
+    check = seen.checks["check.replicas_agree"]
+    assert (check.status, check.detail) == (CheckStatus.FAIL, "answers differ from call to call: serve.seed")
+
+
+def test_replicas_that_could_not_be_compared_are_unknown() -> None:
+    turns = iter([PROPS])
+    with serving({"/props": lambda: next(turns, None)}, {"Server": "llama.cpp"}) as url:
+        seen = look(server=url, engine="llama.cpp")
+    check = seen.checks["check.replicas_agree"]
+    assert (check.status, check.detail) == (CheckStatus.UNKNOWN, "no second round of answers came whole")
+
+
+def test_a_name_that_holds_a_secret_leaves_a_gap_where_it_stood() -> None:
+    pile = Pile()
+    pile.complete = {("serve", "args"), ("env",), ("packages",)}
+    pile.add([fact(("env", "X_hidden-value"), "1", "environment", By.PROCESS)])
+    kept = joining.redacted(pile, ["hidden-value"])
+    assert (kept.readings, kept.complete) == ([], {("serve", "args"), ("packages",)})
+    assert [(gap.path, gap.reason) for gap in kept.gaps()] == [(("env",), "a name in it holds a secret")]
 
 
 def test_a_web_server_that_is_no_engine_is_a_finding() -> None:
