@@ -27,6 +27,7 @@ OWN_RENDERER = {
     ),
 }
 """Engines whose text Jinja does not reproduce -> why, and what to compare with."""
+_OUTSIDE = "put right what the reason names, and look again"  # the template is not at fault
 _SERVED_CLOCKS = {"llama.cpp": ("date_string", "datetime"), "ollama": ("date_string", "datetime")}
 
 
@@ -253,11 +254,8 @@ def _probed(texts: Sequence[Rendered | Refused], source: str, ids: _Ids, by: By)
             held[name] = answer.text
             yield seen(("prompt_probes", name, "text"), answer.sha256, f"{source}, rendered", by)
         elif answer.bounded or answer.world:
-            yield Unobserved(
-                ("prompt_probes", name),
-                f"not rendered: {answer.reason}",
-                "use a smaller template, or one that comes to an end",
-            )
+            mend = _OUTSIDE if answer.world else "use a smaller template, or one that comes to an end"
+            yield Unobserved(("prompt_probes", name), f"not rendered: {answer.reason}", mend)
         else:
             yield seen(("prompt_probes", name, "text"), None, f"{source} refuses it: {answer.reason}", by)
     if not held or ids.path is None:
@@ -291,8 +289,8 @@ def _renders(answer: Rendered | Refused, source: str) -> Check:
     name = "check.template_renders"
     if isinstance(answer, Rendered):
         return Check(name, CheckStatus.PASS, "the template renders a plain chat", source)
-    status = CheckStatus.UNKNOWN if answer.world else CheckStatus.FAIL
-    return Check(name, status, f"a plain chat is not rendered: {answer.reason}", source, "serve another template")
+    status, mend = (CheckStatus.UNKNOWN, _OUTSIDE) if answer.world else (CheckStatus.FAIL, "serve another template")
+    return Check(name, status, f"a plain chat is not rendered: {answer.reason}", source, mend)
 
 
 def _bos(answer: Rendered | Refused, tokens: Mapping[str, Any], source: str) -> Check:

@@ -83,11 +83,14 @@ def resolve(
     library = version if engine in {None, "transformers"} else transformers
     if engine == "sglang" and explicit is None:
         explicit = _guessed(model, (document(read, "config.json") or {}).get("model_type"))
-    choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
+
+    def choose(shelf: Shelf) -> _Choice:
+        return _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
+
+    choice = choose(shelf)
     if gguf is None and explicit is None and engine in _GGUF_ONLY:
         choice = _Choice(unknown="no GGUF was read")
-    lost = "; ".join(_lost(shelf, engine))
-    if lost and explicit is None:
+    if lost := "; ".join(_lost(shelf, choose)):
         choice = _Choice(unknown=lost)
     if engine == "lmdeploy" and explicit is None and (word := _OWN_FAMILIES.search(model)) is not None:
         choice = _Choice(
@@ -100,12 +103,12 @@ def resolve(
     )
 
 
-def _lost(shelf: Shelf, engine: str | None) -> Iterator[str]:
-    """Why the template in force cannot be told: a file that the engine reads, and of which nobody knows what it holds."""
-    if engine in _GGUF_ONLY or (engine is None and shelf.gguf):
-        return
+def _lost(shelf: Shelf, choose: Callable[[Shelf], _Choice]) -> Iterator[str]:
+    """Why the template in force cannot be told: files whose templates nobody knows, and that would change the choice."""
+    told = choose(shelf)
     for name, problem in shelf.problems.items():
-        if engine != "tgi" or not name.endswith(".jinja"):
+        other = choose(shelf.with_one_in(name))
+        if (other.plain, other.tools, other.unknown) != (told.plain, told.tools, told.unknown):
             yield problem
 
 

@@ -18,6 +18,7 @@ CONFIG = "tokenizer_config.json"
 TOKEN_MAP = "special_tokens_map.json"
 LEGACY = "chat_template.json"
 PROCESSOR = "processor_config.json"
+_PLACES = {JINJA: "jinja", CONFIG: "config", LEGACY: "legacy", PROCESSOR: "processor"}
 DEFAULT = "default"
 TOOL_USE = "tool_use"
 _VALUES = 1_000_000  # in one JSON text: about 100 bytes of memory each
@@ -62,6 +63,14 @@ class Shelf(msgspec.Struct, frozen=True, kw_only=True):
         single = (self.jinja, *self.folder.values(), self.config, *(self.config_named or {}).values())
         every = (*single, self.legacy, self.processor, *self.gguf.values())
         return tuple(each for each in every if each is not None)
+
+    def with_one_in(self, name: str) -> Shelf:
+        """The same with some template in that file, which is one of `problems`."""
+        held = Candidate(None, name)
+        if name in _PLACES:
+            return msgspec.structs.replace(self, **{_PLACES[name]: held})
+        called = name[len(FOLDER) : -len(".jinja")]
+        return msgspec.structs.replace(self, folder={**self.folder, called: held})
 
 
 def shelve(read: Read, names: Sequence[str], gguf: Mapping[str, str] | None = None) -> Shelf:

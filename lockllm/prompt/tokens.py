@@ -9,15 +9,19 @@ from lockllm.prompt.templates import CONFIG, TOKEN_MAP, Read, document
 
 STANDARD = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """The tokens that every tokenizer may have; one that is set nowhere is undefined in a template."""
+_MAP_UNUSED = "added_tokens_decoder"  # where the config has this key, the map is not read
 
 
 def held_tokens(read: Read, names: Sequence[str]) -> dict[str, Any] | str:
     """The tokens of a checkpoint's files, or why they are not known: a rendering without them would be another prompt."""
-    held = {name: document(read, name) for name in (CONFIG, TOKEN_MAP)}
-    unread = next((name for name, found in held.items() if found is None and name in names), None)
-    if unread is not None:
+    config, token_map = document(read, CONFIG), None
+    unread = CONFIG if config is None and CONFIG in names else ""
+    if not unread and _MAP_UNUSED not in (config or {}):
+        token_map = document(read, TOKEN_MAP)
+        unread = TOKEN_MAP if token_map is None and TOKEN_MAP in names else ""
+    if unread:
         return f"{unread} cannot be read, and what special tokens there are is not known"
-    return special_tokens(held[CONFIG] or {}, held[TOKEN_MAP])
+    return special_tokens(config or {}, token_map)
 
 
 def special_tokens(
@@ -28,7 +32,7 @@ def special_tokens(
     `token_map` is `special_tokens_map.json`: it wins, but not where the config lists `added_tokens_decoder`.
     """
     merged = dict(config)
-    if token_map and "added_tokens_decoder" not in config:
+    if token_map and _MAP_UNUSED not in config:
         merged.update(token_map)
     found: dict[str, Any] = {}
     for name in STANDARD:

@@ -57,26 +57,33 @@ def test_every_probe_of_a_plain_template_is_rendered() -> None:
     "name", ["chat_template.jinja", "processor_config.json", "additional_chat_templates/default.jinja"]
 )
 def test_a_template_that_cannot_be_read_is_unknown_and_no_other_takes_its_place(name: str) -> None:
-    files = {"tokenizer_config.json": json.dumps({"chat_template": SIMPLE})}
-    found = observe(lambda each: files[each].encode() if each in files else None, sorted({*files, name}))
+    files, setup = {"tokenizer_config.json": json.dumps({"chat_template": SIMPLE})}, Setup(engine="vllm")
+    found = observe(lambda each: files[each].encode() if each in files else None, sorted({*files, name}), setup)
     assert not any(reading.fact.path[0] in ("chat_template", "prompt_probes") for reading in found.readings)
     (gap,) = [each for each in found.unobserved if each.path == ("chat_template",)]
     assert gap.reason.startswith(f"{name} ")
-    alone = observe(lambda _: None, (name,))
+    alone = observe(lambda _: None, (name,), setup)
     assert not any(reading.value is ABSENT for reading in alone.readings)
 
 
 @pytest.mark.parametrize("name", ["tokenizer_config.json", "special_tokens_map.json"])
 def test_without_the_special_tokens_no_probe_is_rendered(name: str) -> None:
     template = "{{ bos_token }}" + SIMPLE
-    found = observe(
-        lambda each: template.encode() if each == "chat_template.jinja" else None, ("chat_template.jinja", name)
-    )
-    if name == "special_tokens_map.json":
-        assert "prompt_probes.user.text" not in values(found)
-        assert values(found)["chat_template.sha256"] == hashlib.sha256(template.encode()).hexdigest()
-    else:
-        assert "chat_template.sha256" not in values(found)
+    found = look({"chat_template.jinja": template, name: "[]"})
+    assert "prompt_probes.user.text" not in values(found)
+    assert values(found)["chat_template.sha256"] == hashlib.sha256(template.encode()).hexdigest()
+    gap = next(each for each in found.unobserved if each.path == ("prompt_probes", "user"))
+    assert gap.reason.startswith(f"not rendered: {name} cannot be read")
+    check = next(each for each in found.checks if each.name == "check.template_renders")
+    assert gap.mend == check.mend == "put right what the reason names, and look again"
+
+
+def test_a_broken_token_map_is_not_missed_where_the_tokenizer_ignores_it() -> None:
+    config = json.dumps({"added_tokens_decoder": {}, "bos_token": "<s>"})
+    files = {"chat_template.jinja": "{{ bos_token }}" + SIMPLE, "tokenizer_config.json": config}
+    found = look({**files, "special_tokens_map.json": "[]"})
+    assert values(found) == values(look(files))
+    assert values(found)["prompt_probes.user.text"] == hashlib.sha256(b"<s><user>Name three primes.").hexdigest()
 
 
 def test_a_probe_that_the_template_refuses_is_absent() -> None:

@@ -188,6 +188,51 @@ def test_a_broken_config_is_told_and_holds_no_template(raw: bytes, word: str) ->
     assert word in found.problems[0]
 
 
+GOOD = {"chat_template.jinja": "JINJA", "tokenizer_config.json": '{"chat_template": "CFG"}'}
+PROCESSED = {**GOOD, "processor_config.json": '{"chat_template": "PROC"}'}
+LOST = [
+    ("vllm", GOOD, "chat_template.json", "JINJA"),
+    ("sglang", GOOD, "chat_template.json", "JINJA"),
+    ("transformers", GOOD, "chat_template.json", "JINJA"),
+    ("lmdeploy", GOOD, "chat_template.json", "JINJA"),
+    ("tensorrt-llm", GOOD, "chat_template.json", "JINJA"),
+    (None, GOOD, "chat_template.json", "JINJA"),
+    ("tgi", GOOD, "chat_template.json", None),
+    ("vllm", GOOD, "tokenizer_config.json", "JINJA"),
+    ("tgi", GOOD, "chat_template.jinja", "CFG"),
+    ("vllm", GOOD, "chat_template.jinja", None),
+    ("vllm", GOOD, "additional_chat_templates/tool_use.jinja", None),
+    ("vllm", GOOD, "additional_chat_templates/rag.jinja", "JINJA"),
+    ("transformers", PROCESSED, "chat_template.json", "PROC"),
+    ("transformers", PROCESSED, "chat_template.jinja", "PROC"),
+    ("transformers", PROCESSED, "processor_config.json", None),
+    ("lmdeploy", PROCESSED, "processor_config.json", "JINJA"),
+    ("tgi", PROCESSED, "processor_config.json", "CFG"),
+]
+
+
+@pytest.mark.parametrize("engine, files, broken, winner", LOST)
+def test_a_broken_file_hides_the_winner_only_where_the_engine_would_take_its_template(
+    engine: str | None, files: dict[str, bytes | str], broken: str, winner: str | None
+) -> None:
+    found = Folder({**files, broken: b"[\xff]"}).resolve(engine)
+    assert text(found.winner) == winner
+    assert found.unknown.startswith(broken if winner is None else "")
+    assert any(broken in each for each in found.problems)
+
+
+def test_a_broken_legacy_file_hides_the_winner_where_there_is_a_processor() -> None:
+    files = {**GOOD, "chat_template.json": "[]", "preprocessor_config.json": '{"processor_class": "P"}'}
+    assert Folder(files).resolve("vllm").unknown == "chat_template.json is no JSON object"
+    assert text(Folder(files).resolve("lmdeploy").winner) == "JINJA"
+
+
+def test_a_broken_file_of_no_rank_is_not_read_beside_a_gguf() -> None:
+    found = Folder({"tokenizer_config.json": "[]"})
+    for engine in ("llama.cpp", "llama-cpp-python", None):
+        assert text(found.resolve(engine, gguf=GGUF).winner) == "G"
+
+
 def test_a_file_that_is_no_text_is_told() -> None:
     found = Folder({"chat_template.jinja": b"\xff\xfe"}).resolve()
     assert found.winner is None
