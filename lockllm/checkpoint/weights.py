@@ -27,9 +27,8 @@ _PACKED = re.compile(r"\.(qweight|weight_packed|weight_scale|weight_scale_inv|qz
 _NUMBERED = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<end>\.(?:safetensors|bin|gguf))\Z")
 _TENSORS = 400_000  # of all files: the largest checkpoints have half as many, and each takes 400 bytes of memory
 _AGAIN = "download the checkpoint again"
-_STORED = frozenset(
-    {"gptq", "awq", "mxfp4", "modelopt", "exl2", "exl3", "aqlm"}
-)  # methods whose weights are stored packed
+# Methods whose weights are stored packed.
+_STORED = frozenset({"gptq", "awq", "mxfp4", "modelopt", "exl2", "exl3", "aqlm"})
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +46,9 @@ def of_safetensors(
 ) -> Weights:
     """Reads every header, and holds index and headers against each other."""
     headers: dict[str, safetensors.Header] = {}
+    tensors = 0
     for name in names:
-        if sum(len(header.tensors) for header in headers.values()) > _TENSORS:
+        if tensors > _TENSORS:
             unreadable(name, f"comes after {_TENSORS:,} tensors of other files, and no more are read", findings)
             continue
         try:
@@ -56,6 +56,7 @@ def of_safetensors(
         except Malformed as error:
             unreadable(name, str(error), findings)
             continue
+        tensors += len(header.tensors)
         if header.twice:
             findings.wrong("weights_readable", f"{name} names {header.twice[0]!r} twice", name, _AGAIN)
     if headers:

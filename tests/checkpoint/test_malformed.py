@@ -17,6 +17,9 @@ import pytest
 
 from lockllm.checkpoint import gguf, look, safetensors
 from lockllm.checkpoint.bounded import Malformed, parse_object
+from lockllm.checkpoint.findings import Findings
+from lockllm.checkpoint.folder import Entry
+from lockllm.checkpoint.weights import of_safetensors
 from tests.abuse.material import told
 
 CONFIGS = Path(__file__).parent / "data" / "configs"
@@ -234,6 +237,18 @@ def test_a_hostile_file_ends_within_two_seconds_and_200_mb(tmp_path: Path, name:
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[-1]) < 200_000, f"{time.monotonic() - begun:.1f} s"
+
+
+def test_after_400000_tensors_of_all_files_no_more_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "many.safetensors"
+    rows = (b'"%07d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}' % at for at in range(134_000))
+    path.write_bytes(header(b"{" + b",".join(rows) + b"}"))
+    names = tuple(f"{at}.safetensors" for at in range(4))
+    findings = Findings()
+    files = {name: Entry(path=name, real=str(path)) for name in names}
+    assert of_safetensors(files, names, None, "", findings).read == 3
+    (check,) = [each for each in findings.checks() if each.name == "check.weights_readable"]
+    assert "3.safetensors comes after 400,000 tensors of other files" in check.detail
 
 
 def test_a_pipe_in_place_of_a_file_does_not_stop_anything(tiny: Path) -> None:
