@@ -26,9 +26,8 @@ LONG = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
 """Tables that stand at the end, one fact a line."""
 _RESERVED = ("lock_version", "unpinned", "absent", "requires", "policy", "waive")
 _MOST_FACTS = 20_000  # besides files
-_MOST_PAIRS = (
-    1_000_000  # of a policy or waiver and a fact of the group that it names: each takes more than a microsecond
-)
+# Of a policy or waiver and a fact of the group that it names: each takes more than a microsecond.
+_MOST_PAIRS = 1_000_000
 _SETTINGS = ("include", "exclude")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _PLAIN_NAME = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*\Z", re.ASCII)  # nearly all; it is ten times faster than the rest

@@ -21,9 +21,8 @@ else:
 
 LONGEST = 64 * 2**20
 """Bytes of the largest document that is read."""
-_SHORT = (
-    2**20
-)  # characters besides the long table of files: the library takes up to two seconds for as many, and 100 MB
+# Characters besides the long table of files: the library takes up to two seconds for as many, and 100 MB.
+_SHORT = 2**20
 _LINE = 2**20  # characters: it takes 100 bytes of memory for each digit of a number
 _CHAINS = 20_000_000  # the sum of squares of the dots in lines that have many: what it takes for keys such as a.a.a.a
 _KEYED = 2_000  # characters of a line in which its key is looked for, to tell where a problem stands

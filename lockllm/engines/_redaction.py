@@ -35,9 +35,8 @@ _ENDS = re.compile(
     r"|credentials?|auth|authorization|cookie|dsn)\Z"
 )
 """How a name ends under which a secret stands in a text: `token_embd=CPU` is none."""
-_DIGITS = re.compile(
-    r"[0-9a-f]{32,128}\Z"
-)  # a digest, of which a checkpoint has thousands: none of the above is found in it
+# A digest, of which a checkpoint has thousands: none of the above is found in it.
+_DIGITS = re.compile(r"[0-9a-f]{32,128}\Z")
 _PLAIN = frozenset({"true", "false", "none", "null", "auto"})
 _SHORTEST, _SHORT = 4, 8  # a shorter word is no secret to look for; up to the second one only a word of its own is one
 

@@ -256,9 +256,8 @@ def _any(raw: object, depth: int = 0) -> Any:
 
 def holdable(raw: object, depth: int = 0) -> Any:
     """What no type could parse, as every document can hold it: no number that JSON lacks, no nesting without end, no Python set."""
-    if raw is None or isinstance(
-        raw, (str, bool, dt.date, dt.time)
-    ):  # TOML has dates, and a lock writes them as they stand
+    # TOML has dates, and a lock writes them as they stand.
+    if raw is None or isinstance(raw, (str, bool, dt.date, dt.time)):
         return raw
     if isinstance(raw, int):
         return raw if raw.bit_length() <= _BITS else f"a whole number of {raw.bit_length()} bits"

@@ -57,9 +57,8 @@ def xml(text: str) -> str:
 def prose(text: str) -> str:
     """A sentence inside Markdown: no mark-up, mention, reference, link or HTML survives, and no table cell ends."""
     text = re.sub(_PROSE, lambda found: f"&#{ord(found.group())};", line(text).strip())
-    text = text.replace("&#64;", "&#64;&#8203;").replace(
-        "&#35;", "&#35;&#8203;"
-    )  # @name and #1 are seen, nobody is called
+    # @name and #1 are seen, nobody is called.
+    text = text.replace("&#64;", "&#64;&#8203;").replace("&#35;", "&#35;&#8203;")
     return re.sub(r"(?i)\bwww\.", "www&#46;", text) if "www." in text.lower() else text
 
 

@@ -59,9 +59,8 @@ def _end_with_the_parent(line: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the parent waits for signals on a thread, and blocks them
     with contextlib.suppress(OSError, AttributeError):
         fcntl.fcntl(line, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(
-            line, fcntl.F_SETFL, fcntl.fcntl(line, fcntl.F_GETFL) | os.O_ASYNC
-        )  # SIGIO when the other end closes
+        # SIGIO when the other end closes
+        fcntl.fcntl(line, fcntl.F_SETFL, fcntl.fcntl(line, fcntl.F_GETFL) | os.O_ASYNC)
         gone = select.poll()
         gone.register(line, 0)
         if gone.poll(0):

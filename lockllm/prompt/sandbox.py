@@ -61,7 +61,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def run(
     task: Mapping[str, Any], jobs: Sequence[Any], modules: Sequence[str], limits: Limits, program: Program | None = None
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Do the jobs of a task in a child that can import these modules. Never raises for what is foreign.
 
     `program`: an interpreter that has the modules itself.
