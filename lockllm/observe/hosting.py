@@ -58,7 +58,8 @@ def used_gpus(pile: Pile, request: Request, serving: Serving, seen_machine: Mach
     pile.add([*said.readings, *said.unobserved, *said.checks])
     gpus = choice.gpus[: used.count] if used is not None else choice.gpus
     if gpus and serving.found is not None and gpu_facts.idle(seen_machine, _pids(serving)):
-        pile.warnings.append(f"the driver shows no process of pid {serving.found.process.pid} on a GPU: it may run on the CPU")
+        pid = serving.found.process.pid
+        pile.warnings.append(f"the driver shows no process of pid {pid} on a GPU: it may run on the CPU")
     wrong = _stack(pile, request, serving, seen_machine)
     tried = _tried(pile, request, serving, seen_machine, gpus)
     runtime, library = pile.values.get(("cuda", "runtime")), _libcuda(pile)

@@ -52,7 +52,8 @@ def choose(cards: Sequence[Card], env: Mapping[str, str], *, rocm: bool = False)
     choice = _choice((seen for index in indexes for seen in _whole(cards[index])), source, by_name=False)
     choice = msgspec.structs.replace(choice, uncut=any(cards[at].mig and not cards[at].slices for at in indexes))
     ordered = env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    if len({(card.name, card.device) for card in cards if card.lost is None}) > 1 and not ordered and 0 < len(indexes) < len(cards):
+    mixed = len({(card.name, card.device) for card in cards if card.lost is None}) > 1
+    if mixed and not ordered and 0 < len(indexes) < len(cards):
         trouble = Trouble(
             f"{source} counts GPUs fastest first, and the GPUs of this host differ",
             "set CUDA_DEVICE_ORDER=PCI_BUS_ID for the server, or name the GPUs by UUID",

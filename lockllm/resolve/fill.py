@@ -192,7 +192,8 @@ class _Filler:
         for path, text in self.spec.requires.items():
             if path[0] == "host" and path not in self.absent:
                 self.put(registry.find(path), self.values.get(path, text), self.via.get(path) or self._spec_name)
-        if not {path for path in (*self.values, *self.absent) if path[0] == "host"} - {*self.spec.values, *self.spec.requires}:
+        held = {path for path in (*self.values, *self.absent) if path[0] == "host"}
+        if not held - {*self.spec.values, *self.spec.requires}:
             self.unpinned[("host",)] = self._why.get(("host",), _NO_HOST)
         elif self.sources.observation is not None or self.sources.host is not None:
             self._say_unobserved(("host",))
