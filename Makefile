@@ -75,6 +75,7 @@ test-hub: .venv/stamp .venv-hub-0/stamp .venv-hub-1/stamp .venv-olah/stamp  ## t
 
 lint: .venv/stamp  ## ruff
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check -q .
 
 types: .venv/stamp  ## mypy, strict
 	$(BIN)/mypy
