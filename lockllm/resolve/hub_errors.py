@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from lockllm.errors import LockllmError, ResolveError, WorldError
-from lockllm.resolve.hub_http import Answer, Astray, Client, Endless, Refused, Slow, shown, wait_of
+from lockllm.resolve.hub_http import Answer, Astray, Client, Endless, Refused, wait_of
+from lockllm.resolve.web import Slow, shown
 
 _TIMEOUTS = frozenset(
     {

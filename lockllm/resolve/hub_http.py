@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import queue
 import re
-import threading
 import time
 import urllib.parse
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import msgspec
 
 from lockllm.errors import ResolveError, UsageError
+from lockllm.resolve.web import Slow, is_of_the_link, origin_of, shown, within
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
@@ -28,9 +27,6 @@ _WHOLE = 600.0  # seconds for everything that one run asks
 _ERROR_BODY = 64 * 2**10
 _PART = 2**16
 _TIMES = 6  # an answer may take so many times the time-out in all
-
-
-T = TypeVar("T")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,14 +47,6 @@ class Refused(Exception):
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.status)
         self.answer = answer
-
-
-class Slow(Exception):
-    """No whole answer within the time."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
 
 
 class Endless(Exception):
@@ -83,11 +71,11 @@ class Client:
     def __init__(self) -> None:
         constants = _library().constants
         self.endpoint = (os.environ.get("HF_ENDPOINT") or constants.ENDPOINT).rstrip("/")
-        parts = _parts(self.endpoint)
-        if parts is None:
+        origin = origin_of(self.endpoint)
+        if origin is None:
             where, mend = "HF_ENDPOINT", "set it to an address such as https://huggingface.co, or unset it"
             raise UsageError(f"HF_ENDPOINT is no web address: {shown(self.endpoint)}", where=where, mend=mend)
-        self._origin = parts
+        self._origin = origin
         self.patience = _seconds("HF_HUB_ETAG_TIMEOUT", constants.HF_HUB_ETAG_TIMEOUT)
         self._patience_for_files = _seconds("HF_HUB_DOWNLOAD_TIMEOUT", constants.HF_HUB_DOWNLOAD_TIMEOUT)
         self._ends = time.monotonic() + _WHOLE
@@ -157,16 +145,16 @@ class Client:
 
     def _refuse(self, url: str) -> None:
         """Astray for what is no web address, and for the link's own addresses, where clouds tell a machine its secrets."""
-        parts = _parts(url)
-        if parts is None or not url.isprintable() or (is_of_the_link(parts[1]) and parts[1] != self._origin[1]):
+        origin = origin_of(url)
+        if origin is None or not url.isprintable() or (is_of_the_link(origin[1]) and origin[1] != self._origin[1]):
             raise Astray(f"a redirect to {shown(url)}")
 
     def _headers_for(self, url: str, into: str | None) -> dict[str, str]:
         """Those of the client; the token only where the Hub itself is asked, or its own https."""
         held = dict(self._headers or {})
-        parts = _parts(url)
-        upgraded = (("https", self._origin[1], 443) if self._origin[0::2] == ("http", 80) else self._origin) == parts
-        if parts != self._origin and not upgraded:
+        origin = origin_of(url)
+        upgraded = (("https", self._origin[1], 443) if self._origin[0::2] == ("http", 80) else self._origin) == origin
+        if origin != self._origin and not upgraded:
             held = {name: value for name, value in held.items() if name.lower() not in ("authorization", "cookie")}
         if into is not None:
             return {**held, "accept-encoding": "identity"}
@@ -188,11 +176,6 @@ def joined(base: str, url: str) -> str:
         return urllib.parse.urljoin(base, url)
     except ValueError as error:
         raise Astray(f"a redirect to {shown(url)}") from error
-
-
-def shown(url: str) -> str:
-    """An address without what may be secret in it: user, password, query."""
-    return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])[:300]
 
 
 class _Library(msgspec.Struct, frozen=True):
@@ -288,58 +271,12 @@ def _saved(
     )  # fmt: skip
 
 
-def within(seconds: float, call: Callable[[], T]) -> T:
-    """What `call` gives, at most that long awaited: names that do not resolve and headers that drip have no time-out of their own."""
-    box: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            box.put((call(), None))
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
-            box.put((None, error))
-
-    threading.Thread(target=run, daemon=True, name="lockllm-hub").start()
-    try:
-        answer, error = box.get(timeout=seconds)
-    except queue.Empty:
-        raise Slow(seconds) from None
-    if error is not None:
-        raise error
-    return cast(T, answer)
-
-
 def _is_broken(error: BaseException) -> bool:
     """Whether a connection ended in the middle, which a second try may mend."""
     names = {each.__name__ for each in type(error).__mro__}
     return bool(names & {"RemoteProtocolError", "ReadError", "ChunkedEncodingError", "ConnectionResetError"}) or (
         "ConnectionError" in names and ("reset by peer" in str(error) or "closed connection" in str(error))
     )
-
-
-def _parts(url: str) -> tuple[str, str, int] | None:
-    try:
-        parts = urllib.parse.urlsplit(url)
-        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
-    except ValueError:
-        return None
-    host = (parts.hostname or "").lower()
-    return (parts.scheme, host, port) if parts.scheme in ("http", "https") and host else None
-
-
-def is_of_the_link(host: str) -> bool:
-    """Whether a host is a link-local address, in any of the ways that the C library reads one."""
-    import ipaddress
-    import socket
-
-    try:
-        plain = socket.inet_ntoa(socket.inet_aton(host))
-    except (OSError, UnicodeError):
-        plain = host.partition("%")[0]
-    try:
-        address = ipaddress.ip_address(plain)
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_link_local
 
 
 def _lower(headers: Any) -> dict[str, str]:
