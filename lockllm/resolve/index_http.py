@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lockllm.errors import ResolveError
-from lockllm.resolve.hub_http import Slow, is_of_the_link, shown, within
+from lockllm.resolve.web import Slow, is_of_the_link, origin_of, parts_of, shown, within
 
 if TYPE_CHECKING:
     import urllib.request
 
-_WHOLE = 30.0  # seconds for one answer, redirects and all
-_WAIT = 10.0  # seconds for its next bytes
+_WHOLE = 120.0  # seconds for one answer, redirects and all: the longest pages are 10 MB
+_WAIT = 20.0  # seconds for its next bytes
 _PART = 2**16
 _CONNECT = "connect, or give an exact version, or lock with --observation from the host"
 _EXACT = "give an exact version in llm.toml"
@@ -27,6 +27,7 @@ class Page(msgspec.Struct, frozen=True):
 
     kind: str
     body: bytes
+    url: str  # after redirects, without user and password
 
 
 def get(url: str, accept: str, limit: int, index: str) -> Page:
@@ -34,7 +35,7 @@ def get(url: str, accept: str, limit: int, index: str) -> Page:
     import http.client
     import urllib.error
 
-    if _web(url) is None:
+    if not _may_be_asked(url, index):
         where = shown(url)
         raise ResolveError("the package index has no address that can be asked", where=where, mend="set PIP_INDEX_URL")
     try:
@@ -56,6 +57,7 @@ def get(url: str, accept: str, limit: int, index: str) -> Page:
 
 
 def _read(url: str, accept: str, limit: int, index: str) -> Page:
+    import http.client
     import urllib.request
 
     ends = time.monotonic() + _WHOLE
@@ -63,12 +65,17 @@ def _read(url: str, accept: str, limit: int, index: str) -> Page:
     if (word := _authorization(url, index)) is not None:
         request.add_unredirected_header("Authorization", word)
     with _opener(index).open(request, timeout=_WAIT) as answer:
-        body = bytearray()
+        if (coding := answer.headers.get("Content-Encoding", "identity").strip().lower()) not in ("", "identity"):
+            what = f"the package index answers in {coding[:40]}, and nobody asked for that"
+            raise ResolveError(what, where=shown(url), mend=_EXACT)
+        body, length = bytearray(), answer.length or 0  # `read1` counts it down in some releases of Python alone
         while len(body) <= limit and (part := answer.read1(_PART)):
             body += part
             if time.monotonic() > ends:
                 raise Slow(_WHOLE)
-        return Page(answer.headers.get("Content-Type", ""), bytes(body))
+        if len(body) < length and len(body) <= limit:
+            raise http.client.IncompleteRead(bytes(body), length - len(body))
+        return Page(answer.headers.get("Content-Type", ""), bytes(body), answer.geturl())
 
 
 def _opener(index: str) -> urllib.request.OpenerDirector:
@@ -80,9 +87,9 @@ def _opener(index: str) -> urllib.request.OpenerDirector:
         """Follows redirects on the web; what the index is told to know us by stays with the index."""
 
         def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-            parts = _web(newurl)
-            if parts is None or is_of_the_link(parts.hostname or ""):
+            if not _may_be_asked(newurl, index):
                 raise urllib.error.URLError(f"it redirects to {shown(newurl)}")
+            fp.close()  # else `urllib` reads what stands beside the redirect, without end
             made = super().redirect_request(req, fp, code, msg, headers, _plain(newurl))
             if made is not None and (word := _authorization(newurl, index)) is not None:
                 made.add_unredirected_header("Authorization", word)
@@ -99,25 +106,19 @@ def _opener(index: str) -> urllib.request.OpenerDirector:
 
 def _authorization(url: str, index: str) -> str | None:
     """User and password of an index's address, for what lies on that host."""
-    there, own = _web(url), _web(index)
-    if there is None or own is None or own.username is None or _origin(there) != _origin(own):
+    own = parts_of(index)
+    if own is None or own.username is None or origin_of(url) != origin_of(index):
         return None
     user, password = (urllib.parse.unquote(each or "") for each in (own.username, own.password))
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-def _origin(parts: urllib.parse.SplitResult) -> tuple[str, str | None, int]:
-    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
-
-
-def _web(url: str) -> urllib.parse.SplitResult | None:
-    """The parts of a web address; None for what is none."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        plain = url.isprintable() and " " not in url and parts.port != 0
-    except ValueError:
-        return None
-    return parts if plain and parts.scheme in ("http", "https") and parts.hostname else None
+def _may_be_asked(url: str, index: str) -> bool:
+    """Whether an address is of the web and breaks no line of a request; on the link, where clouds tell secrets, the index alone."""
+    parts = parts_of(url)
+    if parts is None or parts.port == 0 or not url.isprintable() or " " in url:
+        return False
+    return not is_of_the_link(parts.hostname or "") or origin_of(url) == origin_of(index)
 
 
 def _plain(url: str) -> str:

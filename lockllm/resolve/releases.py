@@ -19,7 +19,7 @@ import msgspec
 
 from lockllm.checkpoint import bounded
 from lockllm.errors import ResolveError
-from lockllm.resolve.hub_http import shown
+from lockllm.resolve.web import shown
 
 if TYPE_CHECKING:
     from lockllm.resolve.index_http import Page
@@ -30,9 +30,12 @@ _LONGEST = 16 * 2**20
 _METADATA = 2 * 2**20
 _FILES = 20_000
 _REQUIREMENTS = 2_000
+_MARKS = 1_000_000  # tags, attributes and comments of a page
 _NAME, _LINE, _WORD = 300, 1_000, 100  # characters
-_LINK = re.compile(r"(?i)<a\s([^<]{1,4000})>")
-_ATTRIBUTE = re.compile(r"""([a-zA-Z][\w-]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
+_LINK = 4_000  # characters of an address
+_OPENED = re.compile(r"(?is)<!--(?:-?>|.*?(?:--!?>|\Z))|<([a-z][^\s/>]*)")
+_ATTRIBUTE = re.compile(r"""[\s/]*([^\s/>][^\s/>=]*)(?:\s*=\s*(?:"([^"]*)(?:"|\Z)|'([^']*)(?:'|\Z)|([^\s>]*)))?""")
+_TOLD = frozenset({"href", "data-core-metadata", "data-dist-info-metadata", "data-yanked"})
 _CONFIGS = ("/etc/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf")
 
 
@@ -47,12 +50,10 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 def index_url(environ: Mapping[str, str] = os.environ) -> str:
     """The index that pip and uv use here."""
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
-        if environ.get(name):
-            return (
-                environ[name].rsplit("=", 1)[-1].rstrip("/")
-                if name == "UV_DEFAULT_INDEX"
-                else environ[name].rstrip("/")
-            )
+        if address := environ.get(name):
+            if name == "UV_DEFAULT_INDEX":  # uv takes `NAME=ADDRESS` too
+                address = re.sub(r"\A[\w.-]+=", "", address)
+            return address.rstrip("/")
     named = (environ.get("PIP_CONFIG_FILE"), os.path.join(sys.prefix, "pip.conf"), *_CONFIGS, *_xdg(environ))
     found = _DEFAULT
     for path in named:
@@ -96,14 +97,17 @@ def newest(distribution: str, inside: Any, index: str | None = None) -> Release 
     return Release(distribution=distribution, version=str(chosen), metadata_url=versions[chosen])
 
 
-def exact_requirements(release: Release) -> dict[str, str]:
-    """Distribution -> version of the `==` requirements of a release's wheel; empty where its metadata cannot be read."""
+def exact_requirements(release: Release, index: str | None = None) -> dict[str, str]:
+    """Distribution -> version of the `==` requirements of a release's wheel; empty where its metadata cannot be read.
+
+    `index`: the one that names the release, as in `newest`.
+    """
     if release.metadata_url is None:
         return {}
     from lockllm.resolve import index_http
 
     try:
-        page = index_http.get(release.metadata_url, "text/plain, */*", _METADATA, index_url())
+        page = index_http.get(release.metadata_url, "text/plain, */*", _METADATA, index or index_url())
     except ResolveError:
         return {}
     from packaging.requirements import Requirement
@@ -134,7 +138,7 @@ def _files(url: str, distribution: str, index: str) -> Iterator[tuple[str, str |
             what = f"the package index lists more than {_FILES:,} files of {distribution}"
             raise ResolveError(what, where=shown(url), mend="give an exact version in llm.toml")
         try:
-            whole = urllib.parse.urljoin(url, link.partition("#")[0])
+            whole = urllib.parse.urljoin(page.url, link.partition("#")[0])
         except ValueError:
             continue
         yield name or urllib.parse.unquote(whole.rsplit("/", 1)[-1]), f"{whole}.metadata" if has else None, yanked
@@ -145,10 +149,10 @@ def _listed(page: Page) -> Iterator[tuple[str, str, bool, bool]]:
     try:
         data, twice = bounded.parse_object(page.body)
     except bounded.Malformed as error:
-        raise _no_list(str(error)) from error
+        raise _no_list(str(error), page.url) from error
     listed = data.get("files")
     if twice or not isinstance(listed, list):
-        raise _no_list(f"key {twice[0][:80]!r} stands twice" if twice else "it holds no files")
+        raise _no_list(f"key {twice[0][:80]!r} stands twice" if twice else "it holds no files", page.url)
     for each in listed:
         if isinstance(each, dict) and isinstance(each.get("filename"), str) and isinstance(each.get("url"), str):
             has = each.get("core-metadata") or each.get("dist-info-metadata")
@@ -156,17 +160,27 @@ def _listed(page: Page) -> Iterator[tuple[str, str, bool, bool]]:
 
 
 def _linked(page: Page) -> Iterator[tuple[str, str, bool, bool]]:
-    """The same of an HTML page (PEP 503). Its links are found by a pattern that reads each letter once."""
-    for tag in _LINK.finditer(page.body.decode("utf-8", "replace")):
-        named = {each[1].lower(): each[2] or each[3] or each[4] or "" for each in _ATTRIBUTE.finditer(tag[1])}
-        if href := html.unescape(named.get("href", "")):
+    """The same of an HTML page (PEP 503), as a browser reads its tags and comments, and never a letter twice."""
+    text, at, left = page.body.decode("utf-8", "replace"), 0, _MARKS
+    while opened := _OPENED.search(text, at):
+        at, named = opened.end(), dict[str, str]()
+        while opened[1] and left and (each := _ATTRIBUTE.match(text, at)):
+            at, left = each.end(), left - 1
+            if (name := each[1].lower()) in _TOLD:
+                named.setdefault(name, each[2] or each[3] or each[4] or "")
+        if not left:
+            raise _no_list(f"it holds more than {_MARKS:,} tags", page.url)
+        left -= 1
+        href = named.get("href", "") if (opened[1] or "").lower() == "a" else ""
+        if href and len(href) < _LINK:
+            href = html.unescape(href)
             has = "data-core-metadata" in named or "data-dist-info-metadata" in named
             yield "", href, has, "data-yanked" in named
 
 
-def _no_list(why: str) -> ResolveError:
+def _no_list(why: str, url: str) -> ResolveError:
     what = f"the package index answers no list of files: {why}"
-    return ResolveError(what, where=shown(index_url()), mend="try again, or give an exact version")
+    return ResolveError(what, where=shown(url), mend="try again, or give an exact version")
 
 
 def _version_of(name: str, distribution: str) -> str | None:
