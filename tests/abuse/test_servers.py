@@ -230,6 +230,7 @@ PROPS = {
 ODD = '\n[policy]\n"*" = "ignore"\n::error::x\x1b[31m\u202e|<b>`'
 VLLM = {"version": "0.10.2"}
 MODEL = {"id": "m", "owned_by": "vllm"}
+SGLANG = {"tp_size": 1, "random_seed": 1, "version": "0.5.3"}
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "forty thousand stop strings": ("llama.cpp", {"/props": PROPS}),
     "a template that loops": (
@@ -246,7 +247,10 @@ ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "settings without end": (
         "sglang",
-        {"/server_info": {"tp_size": 1, "random_seed": 1, "version": "0.5.3", **{f"k{at}": at for at in range(33_000)}}},
+        {"/server_info": {**SGLANG, **{f"k{at}": at for at in range(33_000)}}},
+    ),
+    "wide letters as far as a round of questions goes": (
+        "sglang", {path: {**SGLANG, "x": "\U0001f600" + "a" * 2_700_000} for path in ("/server_info", "/get_server_info")},
     ),
     "metrics of a million lines": (
         "vllm", {"/v1/models": {"data": [MODEL]}, "/version": VLLM, "/metrics": reply(b"aa\n" * 1_300_000, "text/plain")},
