@@ -77,6 +77,10 @@ REFUSED: dict[str, tuple[Talk, str]] = {
     "comments without end": (page(b"<!--" * 4_000_000), "no release of vllm"),
     "a quote without end": (page(b"<a x='<a x=\"" * 400_000), "no release of vllm"),
     "half a page": (index(reply(FILES, JSON)[:-9]), "does not answer: IncompleteRead("),
+    "half a page of links": (
+        index(reply(b"<a href='%b'>x</a><a href='vllm-0.10.3.zip'>" % WHEEL.encode(), "text/html")[:-9]),
+        "does not answer: IncompleteRead(",
+    ),
     "half a page in chunks": (
         index(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n99\r\n<a"),
         "does not answer: IncompleteRead(",
