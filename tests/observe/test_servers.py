@@ -69,6 +69,8 @@ def test_a_process_that_is_no_server_is_an_error(tmp_path: Path) -> None:
         "/bin/cat", ["cat"], {}, file_actions=[(os.POSIX_SPAWN_DUP2, reader, 0), (os.POSIX_SPAWN_CLOSE, writer)]
     )
     try:
+        while Path(f"/proc/{child}/cmdline").read_bytes() != b"cat\0":
+            time.sleep(0.01)
         with pytest.raises(UsageError, match=rf"process {child} \(cat\) is no server"):
             servers.by_pid(child)
     finally:
