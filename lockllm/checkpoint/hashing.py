@@ -19,6 +19,8 @@ from lockllm.checkpoint.bounded import Malformed, open_regular, why
 _BUFFER = 2**19
 """Bytes read at once: few enough to be in a core's own cache still when they are hashed, enough that many threads seldom
 wait for the interpreter's lock, which each piece takes."""
+_WINDOW = 2**22
+"""The same where BLAKE3 has several cores for one file, each of which takes a part of it."""
 _TOLD = 2**22  # bytes between two words on progress
 _MOST_WORKERS = 32
 
@@ -123,16 +125,18 @@ class _Work:
         self.stopped = False
         self.error: BaseException | None = None
         self.lock = threading.Lock()
+        self.cores = max(1, cores() // max(1, len(jobs)))  # for each file: only BLAKE3 has a use for several
+        self.buffer = _WINDOW if self.cores > 1 and any(job.blake3 for job in jobs) else _BUFFER
 
     def rest(self) -> None:
         """Whatever no thread took: all of little, or of much where a limit let none begin."""
         if self.jobs and not self.stopped:
-            self._take(_aligned(_BUFFER))
+            self._take(_aligned(self.buffer))
 
     def run(self) -> None:
         """What one thread does. Where a limit leaves it no buffer, the others or `rest` have its share."""
         with contextlib.suppress(MemoryError):
-            self._take(_aligned(_BUFFER))
+            self._take(_aligned(self.buffer))
 
     def _take(self, view: memoryview) -> None:
         while not self.stopped:
@@ -158,7 +162,7 @@ class _Work:
             before = stamp(os.fstat(descriptor))
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-            hashes = _hashes(job, before.size)
+            hashes = _hashes(job, before.size, self.cores)
             read = self._feed(descriptor, before.size, view, hashes)
             after, now = stamp(os.fstat(descriptor)), stamp(os.stat(job.path))
         finally:
@@ -209,14 +213,14 @@ def _aligned(size: int) -> memoryview:
         raise MemoryError from cause
 
 
-def _hashes(job: Job, size: int) -> dict[str, Any]:
+def _hashes(job: Job, size: int, threads: int) -> dict[str, Any]:
     made: dict[str, Any] = {"sha256": hashlib.sha256(usedforsecurity=False)} if job.sha256 else {}
     if job.git:
         made["git"] = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     if job.blake3:
         from blake3 import blake3
 
-        made["blake3"] = blake3()
+        made["blake3"] = blake3(max_threads=threads)
     return made
 
 
