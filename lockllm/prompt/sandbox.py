@@ -50,13 +50,13 @@ _OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 class Outcome(msgspec.Struct, frozen=True):
     """The answers in the order of the jobs; `ended` says why there are fewer than jobs, where there are.
 
-    `world`: the reason lies with this machine, not with what was run. `library`: the version that did the jobs.
+    `world`: the reason lies with this machine, not with what was run. `release`: the version of the library that did the jobs.
     """
 
     answers: tuple[dict[str, Any], ...]
     ended: str = ""
     world: bool = False
-    library: str = ""
+    release: str = ""
 
 
 def run(
@@ -124,7 +124,7 @@ def outcome(out: bytes, late: str, code: int) -> Outcome:
         missing = found[0].get("missing") if found else None
         return Outcome((), str(missing or reason or "its process ended without an answer"), world=True)
     outside = not late and code < 0 and _signal(code) in _OUTSIDE
-    return Outcome(found[1:], reason, world=outside, library=str(found[0]["ready"]))
+    return Outcome(found[1:], reason, world=outside, release=str(found[0]["ready"]))
 
 
 def _written(task: Any) -> bytes | None:

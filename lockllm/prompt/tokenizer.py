@@ -54,13 +54,13 @@ def token_ids(
         return Unobserved(_PATH, f"tokenizer.json is no plain file of at most {_MOST // _MIB} MiB")
     task = {"kind": "encode", "tokenizer": os.path.realpath(path)}
     outcome = run(task, list(texts), ("tokenizers",), bounds or limits(found.st_size), program)
-    if not outcome.library:
+    if not outcome.release:
         mend = 'pip install "lockllm-cli[tokenizers]", or name the serving interpreter with --python'
         return Unobserved(_PATH, f"token ids were not made: {outcome.ended}", mend)
     ids = [tuple(each["ids"]) for each in outcome.answers if "ids" in each]
     if len(ids) != len(texts):
         return Unobserved(_PATH, f"tokenizer.json cannot be used: {_why(outcome)}")
-    return Encoded(tuple(ids), f"tokenizers {outcome.library}: tokenizer.json")
+    return Encoded(tuple(ids), f"tokenizers {outcome.release}: tokenizer.json")
 
 
 def _why(outcome: Outcome) -> str:

@@ -50,7 +50,7 @@ def ask(
 ) -> Answers:  # fmt: skip
     """The answers of a fork, looked at."""
     done = forked.run(work(template, tokens, applied, analyze=True, engine=engine), jobs, limits)
-    assert done.library, done
+    assert done.release, done
     assert not done.world, done
     analysis, texts = told(done, len(jobs), analyzed=True)
     for each in (analysis, *texts):

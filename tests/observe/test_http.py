@@ -14,6 +14,7 @@ from lockllm.engines import Answer, Probe
 from lockllm.errors import UsageError
 from lockllm.observe import http, http_answer
 from lockllm.observe.http import Server, Silence
+from tests.abuse.hostile import listening
 
 PROBE = Probe(path="/version")
 
@@ -21,41 +22,16 @@ PROBE = Probe(path="/version")
 @contextmanager
 def serving(answer: bytes | Callable[[str], bytes], hold: float = 0.0) -> Iterator[tuple[Server, list[str]]]:
     """A loopback server that gives the same bytes, or those for a request, to everybody; and what it was asked."""
-    listener = socket.create_server(("127.0.0.1", 0))
     asked: list[str] = []
-    over = threading.Event()
 
-    def one(connection: socket.socket) -> None:
-        with connection:
-            connection.settimeout(5)
-            head = b""
-            while b"\r\n\r\n" not in head and (part := connection.recv(65536)):
-                head += part
-            asked.append(head.decode())
-            try:
-                connection.sendall(answer(head.decode()) if callable(answer) else answer)
-                if hold:
-                    over.wait(hold)
-            except OSError:
-                pass
+    def talk(connection: socket.socket, over: threading.Event, request: bytes) -> None:
+        asked.append(request.decode())
+        connection.sendall(answer(request.decode()) if callable(answer) else answer)
+        if hold:
+            over.wait(hold)
 
-    def accept() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=one, args=(connection,), daemon=True).start()
-
-    thread = threading.Thread(target=accept, daemon=True)
-    thread.start()
-    try:
-        yield Server("http", "127.0.0.1", listener.getsockname()[1]), asked
-    finally:
-        over.set()
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join()
+    with listening(talk) as heard:
+        yield Server("http", "127.0.0.1", heard.port), asked
 
 
 def reply(body: bytes, status: str = "200 OK", kind: str = "application/json", more: str = "") -> bytes:
