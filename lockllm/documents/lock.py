@@ -24,7 +24,9 @@ VERSION = 1
 HEADER = "# Locked by lockllm from {spec}. Edit that file, then run `lockllm lock`.\n"
 LONG = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
 """Tables that stand at the end, one fact a line."""
-_RESERVED = ("lock_version", "unpinned", "absent", "requires", "policy", "waive")
+EDITION = 2
+"""The rules that a new lock is judged by. A lock keeps its own: rules that came later only report on it."""
+_RESERVED = ("lock_version", "edition", "spec", "facts", "unpinned", "absent", "asked", "requires", "policy", "waive")
 _MOST_FACTS = 20_000  # besides files
 # Of a policy or waiver and a fact of the group that it names: each takes more than a microsecond.
 _MOST_PAIRS = 1_000_000
@@ -39,6 +41,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
 
     values: Mapping[Path, Any] = {}  # parsed by each fact's type, or Raw
     absent: frozenset[Path] = frozenset()  # looked for and not there when the lock was made
+    asked: Mapping[Path, Any] = {}  # what was typed when the lock was made, as it was typed
     unpinned: Mapping[Path, str] = {}  # why a fact or family is not held
     requires: Mapping[Path, str] = {}  # ranges of the spec, for `compatible`
     policy: Mapping[str, Policy] = {}  # by key or glob; what is not named is exact
@@ -46,7 +49,8 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     via: Mapping[Path, str] = {}  # where a value comes from: a comment, never judged
-    spec: str = "llm.toml"  # named in the first line
+    spec: str = "llm.toml"  # the spec's file name, beside the lock
+    edition: int = 1  # the rules that it is judged by: 1 where the lock names none
     warnings: tuple[str, ...] = ()
 
     def __getitem__(self, fact: Fact[T]) -> T:
@@ -102,10 +106,11 @@ def read(text: str, name: str = "llm.lock") -> Lock:
                     settings[key] = _globs(table.pop(key), ("checkpoint", key), problem)
             values.update(_take_files(table))
         for path, raw in _leaves((group,), table):
-            values[path] = _value(path, raw, name, warnings, problem)
+            values[registry.current(path)] = _value(registry.current(path), raw, name, warnings, problem)
     lock = Lock(
         values=values,
         absent=_absent(data.get("absent", {}), problem),
+        asked=_asked(data.get("asked", {}), problem),
         unpinned=_reasons("unpinned", data.get("unpinned", {}), problem),
         requires=_reasons("requires", data.get("requires", {}), problem),
         policy=read_policy(data.get("policy", {}), problem),
@@ -113,9 +118,11 @@ def read(text: str, name: str = "llm.lock") -> Lock:
         include=settings.get("include", ()),
         exclude=settings.get("exclude", ()),
         via=_vias(text),
-        spec=_spec_name(text),
+        spec=_spec_name(data.get("spec", "llm.toml"), problem),
+        edition=_edition(data.get("edition", 1), problem),
         warnings=tuple(warnings),
     )
+    _whole(lock, data.get("facts"), problem)
     if (count := _facts_besides_files(lock)) > _MOST_FACTS:
         problem(
             (), f"the file holds {count:,} facts besides files, at most {_MOST_FACTS:,} are read", "run `lockllm lock`"
@@ -133,7 +140,10 @@ def read(text: str, name: str = "llm.lock") -> Lock:
 def write(lock: Lock) -> str:
     """The bytes of a lock: registry order, one fact a line, short tables first. The same lock gives the same text."""
     _no_prefixes(lock)
-    parts = [HEADER.format(spec=_printable(lock.spec)), f"lock_version = {VERSION}\n"]
+    head = f"lock_version = {VERSION}\n"
+    if lock.edition > 1:
+        head += f"edition = {lock.edition}\nspec = {keys.quoted(lock.spec)}\nfacts = {_count(lock)}\n"
+    parts = [HEADER.format(spec=_printable(lock.spec)), head]
     if lock.unpinned:
         parts.append(
             _table("unpinned", ((keys.dotted(path), lock.unpinned[path]) for path in registry.ordered(lock.unpinned)))
@@ -153,6 +163,9 @@ def write(lock: Lock) -> str:
         parts.append(f"[{keys.segment(group)}]\n" + "\n".join(lines) + "\n")
     if lock.absent:
         parts.append(_write_absent(lock.absent))
+    if lock.asked:
+        typed = ((path, toml.value(lock.asked[path])) for path in registry.ordered(lock.asked))
+        parts.append("[asked]\n" + "".join(f"{keys.quoted(keys.dotted(path))} = {value}\n" for path, value in typed))
     if lock.requires:
         parts.append(
             _table("requires", ((keys.dotted(path), lock.requires[path]) for path in registry.ordered(lock.requires)))
@@ -269,11 +282,8 @@ def _absent(raw: Any, problem: Any) -> frozenset[Path]:
             continue
         for rest in rests:
             try:
-                found.add(
-                    (group,)
-                    if rest == group and registry.find((group, rest)).known is False
-                    else (group, *keys.parse(rest))
-                )
+                alone = rest == group and registry.find((group, rest)).known is False
+                found.add((group,) if alone else registry.current((group, *keys.parse(rest))))
             except ValueError:
                 problem(("absent", group), f"{rest!r} is no key", "run `lockllm lock`")
     return frozenset(found)
@@ -290,7 +300,7 @@ def _reasons(table: str, raw: Any, problem: Any) -> dict[Path, str]:
             problem((table, *path), f"{table} of {key} must be a text", "run `lockllm lock`")
             continue
         try:
-            found[keys.parse(key)] = reason
+            found[registry.current(keys.parse(key))] = reason
         except ValueError:
             problem((table, *path), f"{key!r} is no key", "run `lockllm lock`")
     return found
@@ -329,9 +339,69 @@ def _is_whole(value: str) -> bool:
     return value.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 0
 
 
-def _spec_name(text: str) -> str:
-    found = re.match(r"# Locked by lockllm from ([ -~]{1,200}?)\. Edit that file", text)
-    return found.group(1) if found else "llm.toml"
+def _spec_name(raw: Any, problem: Any) -> str:
+    """The spec's file name. It is a field and no comment: which checkpoint is looked at may depend on it."""
+    if isinstance(raw, str) and raw not in ("", ".", "..") and not re.search(r"[\x00-\x1f\x7f/\\]", raw):
+        return raw
+    problem(("spec",), f"spec must be the name of a file beside the lock, found {raw!r}", "run `lockllm lock`")
+    return "llm.toml"
+
+
+def _edition(raw: Any, problem: Any) -> int:
+    if isinstance(raw, int) and not isinstance(raw, bool) and 1 <= raw <= EDITION:
+        return raw
+    newer = isinstance(raw, int) and not isinstance(raw, bool) and raw > EDITION
+    what = f"edition {raw} is newer than this lockllm knows ({EDITION})" if newer else f"edition is {raw!r}"
+    problem(("edition",), what, "upgrade lockllm on this host" if newer else "run `lockllm lock`")
+    return 1
+
+
+def _asked(raw: Any, problem: Any) -> dict[Path, Any]:
+    typed: dict[Path, Any] = {}
+    if not isinstance(raw, dict):
+        problem(("asked",), "asked is not a table", "run `lockllm lock`")
+        return typed
+    for key, value in raw.items():
+        try:
+            typed[registry.current(keys.parse(key))] = value
+        except ValueError:
+            problem(("asked", key), f"{key!r} is not a key", "run `lockllm lock`")
+    return typed
+
+
+def _count(lock: Lock) -> int:
+    return len(lock.values) + len(lock.absent) + len(lock.asked)
+
+
+def _whole(lock: Lock, counted: Any, problem: Any) -> None:
+    """A lock that lost lines is refused: what it no longer names would never be looked at.
+
+    More lines than it says are none the less whole: two branches that add a line each merge to that without a conflict.
+    """
+    if lock.edition < 2:
+        return
+    fix = f"restore it from git; after merging by hand, write facts = {_count(lock)}"
+    if counted is None:
+        problem(("facts",), "the lock does not say how many facts it holds", fix)
+    elif isinstance(counted, bool) or not isinstance(counted, int) or counted > _count(lock):
+        problem(
+            ("facts",), f"the lock holds {_count(lock):,} facts and says facts = {counted!r}: lines are missing", fix
+        )
+    files = {path[-1]: value for path, value in lock.values.items() if path[:2] == LONG[0]}
+    stated = lock.values.get(("checkpoint", "content_sha256"))
+    if isinstance(stated, str) and (held := _content_sha256(files)) is not None and held != stated:
+        what = f"checkpoint.content_sha256 is {stated[:12]}, the files listed below give {held[:12]}: a line was changed or lost"
+        problem(("checkpoint", "content_sha256"), what, "restore it from git, or run `lockllm lock --upgrade`")
+
+
+def _content_sha256(files: Mapping[str, Any]) -> str | None:
+    """The digest over the listed files as `checkpoint.content_sha256` has it; None where an entry holds no digest."""
+    from hashlib import sha256
+
+    if any(isinstance(value, Raw) or "sha256" not in value for value in files.values()):
+        return None
+    lines = sorted(f"{value['sha256']}  {name}\n".encode("utf-8", "surrogateescape") for name, value in files.items())
+    return sha256(b"".join(lines)).hexdigest()
 
 
 def _long(path: Path) -> Path | None:

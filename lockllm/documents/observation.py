@@ -22,6 +22,7 @@ _FIELDS = (
     "stage",
     "complete",
     "facts",
+    "asked",
     "unobserved",
     "checks",
     "warnings",
@@ -58,14 +59,14 @@ def read(data: bytes, name: str = "observation.json") -> Observation:
             "facts must be an object of readings", where=name, mend="write one with `lockllm observe -o FILE`"
         )
     _bounded(raw, name)
-    readings: list[Reading] = []
-    for key, listed in facts.items():
-        try:
-            readings += _quickly(key, listed)
-        except (TypeError, ValueError, KeyError):  # no list, or an odd reading: said in words
-            readings += _checked(_key(key, name), key, listed, name)
+    asked = raw.get("asked", {})
+    if not isinstance(asked, dict):
+        raise ObservationError(
+            "asked must be an object of readings", where=name, mend="write one with `lockllm observe -o FILE`"
+        )
     return Observation(
-        readings=tuple(readings),
+        readings=tuple(_readings(facts, name)),
+        asked=tuple(_readings(asked, name)),
         unobserved=tuple(_unobserved(raw.get("unobserved", {}), name)),
         checks=tuple(_checks(raw.get("checks", {}), name)),
         complete=frozenset(_key(key, name) for key in _texts(raw.get("complete", []), "complete", name)),
@@ -74,6 +75,14 @@ def read(data: bytes, name: str = "observation.json") -> Observation:
         host=_text(raw.get("host", ""), "host", name),
         warnings=tuple(_texts(raw.get("warnings", []), "warnings", name)),
     )
+
+
+def _readings(facts: dict[str, Any], name: str) -> Iterable[Reading]:
+    for key, listed in facts.items():
+        try:
+            yield from _quickly(key, listed)
+        except (TypeError, ValueError, KeyError):  # no list, or an odd reading: said in words
+            yield from _checked(_key(key, name), key, listed, name)
 
 
 def dump(observation: Observation) -> dict[str, Any]:
@@ -100,6 +109,11 @@ def dump(observation: Observation) -> dict[str, Any]:
             for each in sorted(observation.checks, key=lambda each: each.name)
         },
     }  # fmt: skip
+    if observation.asked:
+        asked: dict[str, list[dict[str, Any]]] = {}
+        for reading in sorted(observation.asked, key=lambda each: registry.position(each.fact.path)):
+            asked.setdefault(reading.fact.key, []).append(dump_reading(reading))
+        data["asked"] = asked
     if observation.warnings:
         data["warnings"] = list(observation.warnings)
     return data
@@ -178,7 +192,8 @@ def _version(raw: dict[str, Any], name: str) -> None:
 def _bounded(raw: dict[str, Any], name: str) -> None:
     """Raises ObservationError for more than any host shows: each is judged, and told in every format."""
     readings, files = 0, 0
-    for key, listed in raw["facts"].items():
+    typed = raw.get("asked")
+    for key, listed in [*raw["facts"].items(), *(typed.items() if isinstance(typed, dict) else ())]:
         count = len(listed) if isinstance(listed, list) else 1
         if key.startswith(_FILES):
             files += count
@@ -200,7 +215,7 @@ def _bounded(raw: dict[str, Any], name: str) -> None:
 
 def _key(key: str, name: str) -> Path:
     try:
-        return keys.parse(key)
+        return registry.current(keys.parse(key))
     except ValueError as cause:
         raise ObservationError(
             f"{key!r} is no key of a fact", where=name, mend="write it as a TOML dotted key"
@@ -218,7 +233,7 @@ def _reading(key: str, value: Any, source: str = "", by: str = "endpoint", evide
     """One reading. Raises TypeError or ValueError where anything is odd; `_checked` then says what."""
     if source.__class__ is not str or by not in _BY or evidence not in _EVIDENCE:
         raise ValueError(key)
-    row = registry.find(keys.parse(key))
+    row = registry.find(registry.current(keys.parse(key)))
     return Reading(row, registry.read(row, value), source, _BY[by], evidence)
 
 

@@ -120,12 +120,28 @@ def of_lock() -> dict[str, Any]:
         "required": ["lock_version"],
         "properties": {
             "lock_version": {"const": lock.VERSION},
+            "edition": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": lock.EDITION,
+                "description": "The rules that the lock is judged by; 1 where it is not there.",
+            },
+            "spec": {**TEXT, "minLength": 1, "description": "The spec's file name, beside the lock."},
+            "facts": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "How many facts the lock holds, absent and asked ones too.",
+            },
             "unpinned": {**reasons, "description": "Facts that are not held, and why."},
             **tables,
             "absent": {
                 "type": "object",
                 "description": "Facts that were looked for and not there, by table.",
                 "additionalProperties": TEXTS,
+            },
+            "asked": {
+                "type": "object",
+                "description": "What was typed when the lock was made, by key, as it was typed.",
             },
             "requires": {**reasons, "description": "Ranges of the spec, for policy compatible."},
             "policy": _POLICY,
@@ -153,6 +169,11 @@ def of_observation() -> dict[str, Any]:
             "facts": {
                 "type": "object",
                 "description": "By dotted key; the best witness first.",
+                "additionalProperties": {"type": "array", "items": {**READING, "additionalProperties": False}},
+            },
+            "asked": {
+                "type": "object",
+                "description": "What was typed, as it was typed, by dotted key: arguments, config files, variables.",
                 "additionalProperties": {"type": "array", "items": {**READING, "additionalProperties": False}},
             },
             "unobserved": UNOBSERVED,

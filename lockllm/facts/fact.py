@@ -90,6 +90,8 @@ class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False):
     part: str = ""  # the part of the fingerprint that it belongs to
     firm: str = ""  # key of a firmer fact: where that one matches, policy `compatible` allows a difference here
     known: bool = True  # false: a fact of another release, made up by `registry.find`
+    formerly: tuple[str, ...] = ()  # keys under which older locks and observations hold it; read as this one for ever
+    since: int = 1  # the edition of lockllm's rules that brought the row; older locks do not deny what it names
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fact) and self.path == other.path

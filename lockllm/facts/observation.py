@@ -107,6 +107,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     observed_at: str = ""  # RFC 3339, UTC
     host: str = ""
     warnings: tuple[str, ...] = ()
+    asked: tuple[Reading, ...] = ()  # what was typed, as it was typed: arguments, config files, variables
 
     def by_path(self) -> Mapping[Path, tuple[Reading, ...]]:
         """The readings of each fact, best witness first, in the order they were given within one rank."""

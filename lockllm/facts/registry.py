@@ -49,6 +49,9 @@ _FAMILIES_AT: dict[Path, list[tuple[int, Family[Any]]]] = {}
 for _number, _family in enumerate(FAMILIES):
     _FAMILIES_AT.setdefault(_family.path, []).append((_number, _family))
 _DEPTHS = sorted({len(path) for path in _FAMILIES_AT})
+FORMER: dict[Path, tuple[Path, ...]] = {row.path: tuple(map(keys.parse, row.formerly)) for row in ROWS if row.formerly}
+"""Fact -> the paths under which older documents hold it."""
+_RENAMED = {former: path for path, formers in FORMER.items() for former in formers}
 _LAST = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
 
 
@@ -66,6 +69,11 @@ def find(path: Path) -> Fact[Any]:
         path, ANY, Kind.STEP, "what it moves is not known to this release", "see the release notes of a newer lockllm",
         "A fact that this release of lockllm does not know: compared by plain equality.", known=False,
     )  # fmt: skip
+
+
+def current(path: Path) -> Path:
+    """The path that a fact of an older document has today."""
+    return _RENAMED.get(path, path) if _RENAMED else path
 
 
 def fact(key: str) -> Fact[Any]:

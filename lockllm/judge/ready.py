@@ -65,7 +65,12 @@ class Ready:
 
     def is_extra(self, path: Path) -> bool:
         """Whether a fact that the lock does not hold is one that it denies: a member of a family that it lists whole."""
-        return registry.family(path) in self.closed and (not FILES.holds(path) or self.lock.selects(path[-1]))
+        if FILES.holds(path):
+            return FILES in self.closed and self.lock.selects(path[-1])
+        row = registry.find(path)
+        if self.lock.edition < row.since:
+            return False
+        return any(registry.family(each) in self.closed for each in (path, *registry.FORMER.get(path, ())))
 
     def _closed(self) -> tuple[Family[Any], ...]:
         above = {path[:length] for path in self.all for length in range(1, len(path) + 1)}

@@ -9,7 +9,7 @@ import msgspec
 
 from lockllm import engines
 from lockllm.documents import toml
-from lockllm.documents.lock import Lock
+from lockllm.documents.lock import EDITION, Lock
 from lockllm.documents.spec import Spec
 from lockllm.engines import Context, Given, Installed
 from lockllm.facts import keys, registry
@@ -300,6 +300,7 @@ class _Filler:
             exclude=spec.exclude,
             via=self.via,
             spec=self._spec_name,
+            edition=EDITION,
         )
 
     def _default_policies(self) -> dict[str, Policy]:

@@ -120,3 +120,65 @@ def test_a_file_stays_inside_the_checkpoint(name: str, safe: bool) -> None:
 )  # fmt: skip
 def test_include_and_exclude_say_what_is_closed(include: Any, exclude: Any, name: str, selected: bool) -> None:
     assert Lock(include=include, exclude=exclude).selects(name) is selected
+
+
+WHOLE = 'lock_version = 1\nedition = 2\nspec = "llm.toml"\nfacts = {facts}\n\n'
+
+
+def test_a_lock_that_lost_lines_is_refused() -> None:
+    lines = EXAMPLE.splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if line.startswith(("[", '  "')))
+    for cut in range(8, last, 9):
+        with pytest.raises(LockError):
+            locks.read("".join(lines[:cut]), "a.lock")
+
+
+def test_a_lock_of_new_rules_says_how_many_facts_it_holds() -> None:
+    text = WHOLE.format(facts=2) + '[serve]\ndtype = "bfloat16"\n'
+    with pytest.raises(LockError) as caught:
+        locks.read(text, "a.lock")
+    assert caught.value.what == "the lock holds 1 facts and says facts = 2: lines are missing"
+    assert caught.value.where == "a.lock, line 4"
+    assert caught.value.mend == "restore it from git; after merging by hand, write facts = 1"
+    with pytest.raises(LockError, match="does not say how many facts"):
+        locks.read(text.replace("facts = 2\n", ""), "a.lock")
+
+
+def test_two_branches_that_add_a_line_each_merge_to_a_whole_lock() -> None:
+    text = WHOLE.format(facts=1) + '[serve]\ndtype = "bfloat16"\nseed = 0\n'
+    assert len(locks.read(text, "a.lock").values) == 2
+
+
+def test_a_digest_over_the_files_that_is_not_theirs_is_refused() -> None:
+    digest = re.search(r'^content_sha256 = "([0-9a-f]{64})"', EXAMPLE, re.MULTILINE)
+    assert digest is not None
+    with pytest.raises(LockError, match="the files listed below give"):
+        locks.read(EXAMPLE.replace(digest[1], "0" * 64, 1), "a.lock")
+
+
+@pytest.mark.parametrize("name", ["../other/llm.toml", "/etc/llm.toml", "a\\\\b", "", "..", "x\\ny"])
+def test_the_spec_of_a_lock_lies_beside_it(name: str) -> None:
+    text = f'lock_version = 1\nspec = "{name}"\n\n[serve]\ndtype = "bfloat16"\n'
+    with pytest.raises(LockError, match="spec must be the name of a file beside the lock"):
+        locks.read(text, "a.lock")
+
+
+def test_a_comment_names_no_spec() -> None:
+    text = locks.write(Lock(values={("serve", "dtype"): "bfloat16"}, edition=2, spec="served.toml"))
+    assert locks.read(text).spec == "served.toml"
+    other = text.replace("# Locked by lockllm from served.toml", "# Locked by lockllm from ../other/llm.toml")
+    assert other != text
+    assert locks.read(other) == locks.read(text)
+
+
+@pytest.mark.parametrize("edition", ["3", "0", "true", '"2"'])
+def test_rules_that_this_release_does_not_know_are_refused(edition: str) -> None:
+    with pytest.raises(LockError, match="edition"):
+        locks.read(f"lock_version = 1\nedition = {edition}\n", "a.lock")
+
+
+def test_what_was_typed_is_read_as_it_was_written() -> None:
+    typed = {("serve", "attention_backend"): "auto", ("serve", "args", "middleware"): ["a.B", "c.D"]}
+    lock = Lock(values={("serve", "dtype"): "bfloat16"}, asked=typed, edition=2)
+    assert locks.read(locks.write(lock)).asked == typed
+    assert locks.write(locks.read(locks.write(lock))) == locks.write(lock)
