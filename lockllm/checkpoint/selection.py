@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase, translate
 
 import msgspec
 
+from lockllm.facts.keys import file_globs
+
 GGUF_ENGINES = frozenset({"llama.cpp", "ollama", "llama-cpp-python"})
 """Engines that read nothing but GGUF."""
 
@@ -206,4 +208,4 @@ def _any(name: str, patterns: re.Pattern[str]) -> bool:
 
 
 def _matches(name: str, globs: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, glob + "*" if glob.endswith("/") else glob) for glob in globs)
+    return file_globs(tuple(globs)).match(name) is not None

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 import msgspec
 
 from lockllm.documents import long_table, toml
-from lockllm.documents.terms import MOST_PROBLEMS, Waiver, globbed, leaves, read_policy, read_waivers
+from lockllm.documents.terms import MOST_PROBLEMS, Waiver, globbed, leaves, read_globs, read_policy, read_waivers
 from lockllm.errors import LockError
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Fact, Path, Policy
@@ -64,11 +63,8 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
 
     def selects(self, name: str) -> bool:
         """Whether a file of the checkpoint is one that `include` and `exclude` let in: `*` crosses `/`, a trailing `/` covers a folder."""
-
-        def named(globs: tuple[str, ...]) -> bool:
-            return any(fnmatchcase(name, glob + "*" if glob.endswith("/") else glob) for glob in globs)
-
-        return (not self.include or named(self.include)) and not named(self.exclude)
+        included = not self.include or keys.file_globs(self.include).match(name) is not None
+        return included and keys.file_globs(self.exclude).match(name) is None
 
     @property
     def order(self) -> list[Path]:
@@ -103,7 +99,7 @@ def read(text: str, name: str = "llm.lock") -> Lock:
             table = dict(table)
             for key in _SETTINGS:
                 if key in table:
-                    settings[key] = _globs(table.pop(key), ("checkpoint", key), problem)
+                    settings[key] = read_globs(table.pop(key), key, problem)
             values.update(_take_files(table))
         for path, raw in _leaves((group,), table):
             values[registry.current(path)] = _value(registry.current(path), raw, name, warnings, problem)
@@ -114,7 +110,7 @@ def read(text: str, name: str = "llm.lock") -> Lock:
         unpinned=_reasons("unpinned", data.get("unpinned", {}), problem),
         requires=_reasons("requires", data.get("requires", {}), problem),
         policy=read_policy(data.get("policy", {}), problem),
-        waive=read_waivers(data.get("waive", []), problem),
+        waive=read_waivers(data.get("waive", []), problem, digests=data.get("edition", 1) != 1),
         include=settings.get("include", ()),
         exclude=settings.get("exclude", ()),
         via=_vias(text),
@@ -262,13 +258,6 @@ def _value(path: Path, raw: Any, name: str, warnings: list[str], problem: Any) -
     elif isinstance(value, Raw):
         warnings.append(f"{name}: {row.key} is no {row.type.name}; it is compared by plain equality")
     return value
-
-
-def _globs(raw: Any, path: Path, problem: Any) -> tuple[str, ...]:
-    if isinstance(raw, list) and all(isinstance(each, str) and each for each in raw):
-        return tuple(raw)
-    problem(path, f"{keys.dotted(path)} must be a list of texts", 'write ["*.safetensors"]')
-    return ()
 
 
 def _absent(raw: Any, problem: Any) -> frozenset[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from lockllm.documents import toml
-from lockllm.documents.terms import MOST_PROBLEMS, Waiver, read_policy, read_waivers
+from lockllm.documents.terms import MOST_PROBLEMS, Waiver, read_globs, read_policy, read_waivers, shown
 from lockllm.errors import SpecError
 from lockllm.facts import gpu_names, keys, registry
 from lockllm.facts.check import CHECKS
@@ -206,7 +206,7 @@ class _Facts:
                 try:
                     row.type.parse(raw)
                 except (ValueError, TypeError) as error:
-                    self._problem(path, f"{row.key} must be {error}, found {_shown(raw)}", _how(row, raw, str(error)))
+                    self._problem(path, f"{row.key} must be {error}, found {shown(raw)}", _how(row, raw, str(error)))
             else:
                 self.values[path] = self._gpu(path, value) if row.type is GPU else value
                 self._possible(path, row, value)
@@ -252,17 +252,12 @@ def _checkpoint(table: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
     for key, raw in table.items():
         path = ("checkpoint", key)
         if key in ("include", "exclude"):
-            if isinstance(raw, list) and all(isinstance(each, str) and each for each in raw):
-                fields[key] = tuple(raw)
-            else:
-                problem(
-                    path, f"checkpoint.{key} must be a list of texts, found {_shown(raw)}", 'write ["*.safetensors"]'
-                )
+            fields[key] = read_globs(raw, key, problem)
         elif key in _CHECKPOINT:
             if isinstance(raw, str) and raw.strip() and "\0" not in raw:
                 fields[key] = raw
             else:
-                problem(path, f"checkpoint.{key} must be a text, found {_shown(raw)}", "write it in quotes")
+                problem(path, f"checkpoint.{key} must be a text, found {shown(raw)}", "write it in quotes")
         elif registry.find(path).known:
             problem(path, f"checkpoint.{key} is found out, not set", "remove it; `lockllm lock` fills it")
         else:
@@ -368,11 +363,6 @@ def _within(table: Any, path: Path) -> bool:
 def _paths(spec: Spec) -> list[Path]:
     fixed = [("checkpoint", key) for key in _CHECKPOINT] + [("engine", "name"), ("engine", "version")]
     return [*fixed, *spec.values, *spec.auto, *spec.requires]
-
-
-def _shown(raw: Any) -> str:
-    text = toml.value(raw) if isinstance(raw, (str, int, float, list, dict)) else str(raw)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _how(row: Fact[Any], raw: Any, wanted: str) -> str:

@@ -9,11 +9,13 @@ from typing import Any
 
 import msgspec
 
+from lockllm.documents import toml
 from lockllm.facts import keys
 from lockllm.facts.fact import Path, Policy
 
 MOST = 500
 """Policies, and waivers, of one document: each is held against every fact."""
+_MOST_GLOB_TEXT = 20_000  # characters of `include` or `exclude`, which each file of 50,000 is held against
 MOST_PROBLEMS = 100
 """Problems of one document that are told: each is looked for in the text, and nobody reads more."""
 
@@ -47,8 +49,30 @@ def read_policy(raw: Any, problem: Any) -> dict[str, Policy]:
     return policies
 
 
-def read_waivers(raw: Any, problem: Any) -> tuple[Waiver, ...]:
-    """The `[[waive]]` tables of a spec or lock."""
+def read_globs(raw: Any, key: str, problem: Any) -> tuple[str, ...]:
+    """`checkpoint.include` or `.exclude` of a spec or lock: each glob is held against every file."""
+    if not isinstance(raw, list) or not all(isinstance(each, str) and each for each in raw):
+        problem(
+            ("checkpoint", key),
+            f"checkpoint.{key} must be a list of texts, found {shown(raw)}",
+            'write ["*.safetensors"]',
+        )
+        return ()
+    if len(raw) > MOST or sum(map(len, raw)) > _MOST_GLOB_TEXT:
+        what = f"checkpoint.{key} holds {len(raw):,} globs of {sum(map(len, raw)):,} characters"
+        problem(("checkpoint", key), f"{what}, at most {MOST:,} of {_MOST_GLOB_TEXT:,} are read", "use wider globs")
+        return ()
+    return tuple(raw)
+
+
+def shown(raw: Any) -> str:
+    """A value as a message quotes it."""
+    text = toml.value(raw) if isinstance(raw, (str, int, float, list, dict)) else str(raw)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def read_waivers(raw: Any, problem: Any, *, digests: bool = True) -> tuple[Waiver, ...]:
+    """The `[[waive]]` tables of a spec or lock. `digests`: the waiver of a file must name the digest that it accepts."""
     if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
         problem(("waive",), "waive is no list of tables", "write [[waive]] with fact, found and reason")
         return ()
@@ -68,11 +92,26 @@ def read_waivers(raw: Any, problem: Any) -> tuple[Waiver, ...]:
             problem(("waive",), f"the waiver of {fact} gives no reason", 'write reason = "why it is accepted"')
         elif "until" in table and _day(table["until"]) is None:
             problem(("waive",), f"until of the waiver of {fact} is no date", "write until = 2027-03-31")
+        elif digests and _may_be_a_file(fact) and not _has_digest(table["found"]):
+            what = f"the waiver of {fact} names no digest, so any bytes would do"
+            problem(("waive",), what, 'write found = { size = BYTES, sha256 = "…" }')
         else:
             waivers.append(
                 Waiver(fact=fact, found=table["found"], reason=table["reason"], until=_day(table.get("until")))
             )
     return tuple(waivers)
+
+
+def _may_be_a_file(fact: str) -> bool:
+    try:
+        return keys.Glob(fact).matches(("checkpoint", "files", "")) or keys.parse(fact)[:2] == ("checkpoint", "files")
+    except ValueError:
+        return False
+
+
+def _has_digest(found: Any) -> bool:
+    digest = found.get("sha256") if isinstance(found, dict) else None
+    return isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) is not None
 
 
 def globbed(waivers: Iterable[Waiver]) -> list[tuple[keys.Glob, Waiver]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from lockllm.facts.fact import Fact, Family, Group, Kind
 from lockllm.facts.types import ANY, COUNT, SHA256, TEXT, TEXTS
 
-CHAT_TEMPLATE = Group(name="chat_template", about="what the model is told besides the messages", guarded=True)
+CHAT_TEMPLATE = Group(
+    name="chat_template", about="what the model is told besides the messages", guarded=True, waits=True
+)
 _SOURCES = (
     'checkpoint.files."*chat_template*"', 'checkpoint.files."tokenizer_config.json"', 'checkpoint.files."processor_config.json"',
     'checkpoint.files."*.gguf"', "chat_template.source", "serve.chat_template",
@@ -33,7 +35,7 @@ CONTENT_FORMAT = Fact(
     "How the engine hands message content to the template: string or openai.", causes=("chat_template.sha256",),
 )  # fmt: skip
 
-PROMPT_PROBES = Group(name="prompt_probes", about="fixed conversations, rendered and tokenized", via=False)
+PROMPT_PROBES = Group(name="prompt_probes", about="fixed conversations, rendered and tokenized", via=False, waits=True)
 PROBES_VERSION = Fact(
     ("prompt_probes", "version"), COUNT, Kind.IDENTITY, "the probes are other conversations", "run `lockllm lock`",
     "The version of the fixed set of conversations.", settable=False, follows_from=("chat_template.sha256", "checkpoint.files"),

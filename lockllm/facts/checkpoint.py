@@ -117,7 +117,7 @@ BLAKE3 = Family(
     )
 )  # fmt: skip
 
-TOKENIZER = Group(name="tokenizer", about="what turns text into token ids")
+TOKENIZER = Group(name="tokenizer", about="what turns text into token ids", waits=True)
 TOKENIZER_REPO = Fact(
     ("tokenizer", "repo"), TEXT, Kind.IDENTITY, "the tokenizer is another one", "point the server at the locked tokenizer",
     "The repository of the tokenizer, where it is not the checkpoint's own.",
@@ -176,7 +176,7 @@ ACTIVATION_DYNAMIC = _quantization("activation_dynamic", ANY, "Whether activatio
 KV_CACHE = _quantization("kv_cache", TEXT, "The KV cache type that the checkpoint asks for.")
 IGNORED = _quantization("ignored", TEXT_SET, "Modules that stay unquantized.")
 
-ADAPTERS = Group(name="adapters", about="LoRA adapters that are loaded beside the checkpoint")
+ADAPTERS = Group(name="adapters", about="LoRA adapters that are loaded beside the checkpoint", waits=True)
 ADAPTER = Family(
     Fact(
         ("adapters",), ANY, Kind.STEP, "requests to the adapter are answered by other weights", "load the locked adapter",
@@ -185,7 +185,7 @@ ADAPTER = Family(
     ),
     closed=True, closed_by=("serve",), depth=0,
 )  # fmt: skip
-DRAFT = Group(name="draft", about="the draft model of speculative decoding")
+DRAFT = Group(name="draft", about="the draft model of speculative decoding", waits=True)
 DRAFT_FACT = Family(
     Fact(
         ("draft",), ANY, Kind.NOISE, "other drafts are accepted, and batches are shaped otherwise",

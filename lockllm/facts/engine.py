@@ -7,7 +7,7 @@ import msgspec
 from lockllm.facts.fact import Fact, Family, Group, Kind, Policy, Stage
 from lockllm.facts.types import ANY, PACKAGE, RELEASE, SHA256, TEXT, VERSION
 
-ENGINE = Group(name="engine", about="the program that serves the model")
+ENGINE = Group(name="engine", about="the program that serves the model", waits=True)
 _INSTALL = "install the locked version of the engine"
 
 NAME = Fact(
@@ -73,7 +73,7 @@ PACKAGE_ = Family(
         stale_with=("engine.version",), causes=("engine.version",), part="",
     )
 )  # fmt: skip
-LIBRARIES = Group(name="libraries", about="shared objects that the server really maps", via=False)
+LIBRARIES = Group(name="libraries", about="shared objects that the server really maps", via=False, waits=True)
 LIBRARY = Family(
     Fact(
         ("libraries",), ANY, Kind.NOISE, "another copy of the library computes", "remove the copy that shadows the locked one",
@@ -83,7 +83,7 @@ LIBRARY = Family(
     depth=0,
 )  # fmt: skip
 
-CUDA = Group(name="cuda", about="the CUDA stack, by the best witness")
+CUDA = Group(name="cuda", about="the CUDA stack, by the best witness", waits=True)
 
 
 def _cuda(name: str, about: str, *, on_request: bool = False) -> Fact[str]:
@@ -110,7 +110,7 @@ ROCM_DRIVER = Fact(
     "The amdgpu kernel driver.", policy=Policy.REPORT, why="in-tree drivers have the kernel's release", live=False,
 )  # fmt: skip
 
-ENV = Group(name="env", about="variables that change results")
+ENV = Group(name="env", about="variables that change results", waits=True, guarded=True)
 
 
 def _variable(row: Fact[str]) -> Fact[str]:
@@ -131,7 +131,7 @@ VARIABLE = Family(
     ),
     detail=_variable,
 )  # fmt: skip
-KERNELS = Group(name="kernels", about="what `auto` chose at start; mostly only the start log shows it")
+KERNELS = Group(name="kernels", about="what `auto` chose at start; mostly only the start log shows it", waits=True)
 _KERNELS = {
     "attention": "The attention kernels in use.",
     "moe_backend": "The kernels of the mixture-of-experts layers.",

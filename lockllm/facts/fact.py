@@ -23,6 +23,7 @@ class Kind(enum.Enum):
     NOISE = "noise"  # last bits: near ties flip, quality stays
     FAILURE = "failure"  # will not start, or will not fit
     IDENTITY = "identity"  # says who, moves nothing by itself
+    RULES = "rules"  # no fact of the system: how a host is judged
 
 
 class Policy(enum.Enum):
@@ -60,7 +61,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     about: str
     via: bool = True  # whether a line ends in `# via SOURCE`; false where the group says it already
-    guarded: bool = False  # `ignore` on it needs a line of its own: a glob does not reach it
+    guarded: bool = False  # `ignore` and `report` on it need a line for each fact: a glob does not reach it
+    waits: bool = False  # whether only a running server may show a fact of it: an observation may say so
 
 
 class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False):

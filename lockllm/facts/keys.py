@@ -114,6 +114,13 @@ class Glob:
         return literal, len(self._parts)
 
 
+@lru_cache(maxsize=64)
+def file_globs(globs: tuple[str, ...]) -> re.Pattern[str]:
+    """One pattern for globs over file names, for `match`: `*` crosses `/`, a trailing `/` covers a folder."""
+    whole = (glob + "*" if glob.endswith("/") else glob for glob in globs)
+    return re.compile("|".join(map(fnmatch.translate, whole)) or r"(?!)")
+
+
 def _unescape(text: str) -> str:
     def one(found: re.Match[str]) -> str:
         code = found.group(1)

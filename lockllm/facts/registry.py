@@ -154,6 +154,12 @@ def _place(path: Path, row: int | None) -> tuple[Any, ...]:
     return last, _GROUP_ORDER.get(path[0], len(GROUPS)), path[0], len(_ORDER) + 1 if row is None else row
 
 
+def waits(row: Fact[Any]) -> bool:
+    """Whether only a running server may show a fact."""
+    group = GROUP.get(row.group)
+    return group is None or group.waits
+
+
 def nearest(name: str, names: list[str]) -> str | None:
     """The name that was likely meant."""
     from difflib import get_close_matches

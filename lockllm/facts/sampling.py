@@ -7,7 +7,9 @@ from typing import Any
 from lockllm.facts.fact import Fact, Family, Group, Kind, ValueType
 from lockllm.facts.types import ANY, COUNT, COUNTS, INT, NUMBER, TEXTS
 
-SAMPLING = Group(name="sampling", about="the defaults of the server for a chat completion that says nothing")
+SAMPLING = Group(
+    name="sampling", about="the defaults of the server for a chat completion that says nothing", waits=True
+)
 _CAUSES = (
     'checkpoint.files."generation_config.json"',
     'checkpoint.files."*.gguf"',

@@ -7,7 +7,7 @@ from typing import Any
 from lockllm.facts.fact import Fact, Family, Group, Kind, ValueType
 from lockllm.facts.types import ANY, BOOL, COUNT, DTYPE, INT, KV_DTYPE, NUMBER, SWITCH, TEXT
 
-SERVE = Group(name="serve", about="the values in force of the serving options")
+SERVE = Group(name="serve", about="the values in force of the serving options", waits=True, guarded=True)
 _CAUSES = ("engine.version", "host.gpu", "host.gpu_memory")
 
 

@@ -9,7 +9,7 @@ import msgspec
 from lockllm.documents.lock import Lock
 from lockllm.facts import keys, registry
 from lockllm.facts.checkpoint import FILES
-from lockllm.facts.fact import Fact, Kind, Path, Policy
+from lockllm.facts.fact import Fact, Kind, Path
 from lockllm.facts.observation import ABSENT
 from lockllm.facts.types import ANY
 from lockllm.judge.causes import Moved, roots
@@ -17,12 +17,19 @@ from lockllm.judge.report import Change, Diff
 
 VERDICTS = {
     "nothing": "nothing that moves output",
+    "rules": "hosts are judged by other rules",
     "noise": "last bits: near ties may flip",
     "step": "behavior: output moves consistently",
     "failure": "will not start, or will not fit",
 }
 """Verdict of a diff -> in words, weakest first."""
-_KINDS = {Kind.IDENTITY: "nothing", Kind.NOISE: "noise", Kind.STEP: "step", Kind.FAILURE: "failure"}
+_KINDS = {
+    Kind.IDENTITY: "nothing",
+    Kind.RULES: "rules",
+    Kind.NOISE: "noise",
+    Kind.STEP: "step",
+    Kind.FAILURE: "failure",
+}
 _ENGINE = ("engine", "version")
 _RESOLVED = ("default", "rule")
 _MISSING = object()
@@ -120,24 +127,61 @@ def fact_spec(lock: Lock) -> str:
     return lock.spec.rsplit("/", 1)[-1]
 
 
+_LOOSER = "differences are judged otherwise"
+_SETTINGS = {
+    "include": "other files are looked at",
+    "exclude": "other files are left out",
+    "absent": "whether a host that has it is a mismatch",
+    "asked": "whether a host that is started with it is a mismatch",
+    "spec": "the checkpoint's path is read from another spec",
+    "edition": "rules that came with a release hold or do not",
+}
+"""What else than policies and waivers decides a verdict -> what moves with it."""
+
+
 def _settings(before: Lock, after: Lock) -> list[Change]:
-    """Changes of how differences are judged: a weakened policy must not pass a review unseen."""
-    sides = [
-        {
-            **{("policy", glob): policy.value for glob, policy in lock.policy.items() if policy is not Policy.EXACT},
-            **{("requires", keys.dotted(path)): text for path, text in lock.requires.items()},
-            **{("waive", each.fact, str(each.found)): each.until or "for good" for each in lock.waive},
-        }
-        for lock in (before, after)
-    ]
+    """Changes of how a host is judged: a lock must not be weakened unseen."""
+    sides = [_judging(lock) for lock in (before, after)]
     changes = []
     for path in sorted({*sides[0], *sides[1]}):
         old, new = sides[0].get(path), sides[1].get(path)
-        if old != new:
-            row: Fact[Any] = Fact(path, ANY, Kind.IDENTITY, "differences are judged otherwise", "", known=False)
-            word = "added" if old is None else "removed" if new is None else "changed"
-            changes.append(Change(fact=row, before=old, after=new, change=word, kind=row.kind, effect=row.effect))
+        if (
+            old == new
+            or (path[0] in ("spec", "edition") and Lock() in (before, after))
+            or (path[0] == "absent" and _held_otherwise(path[1:], before, after))
+        ):
+            continue
+        effect = _SETTINGS.get(path[1] if path[0] == "checkpoint" else path[0], _LOOSER)
+        row: Fact[Any] = Fact(path, ANY, Kind.RULES, effect, "", known=False)
+        word = "added" if old is None else "removed" if new is None else "changed"
+        changes.append(Change(fact=row, before=old, after=new, change=word, kind=row.kind, effect=row.effect))
     return changes
+
+
+def _judging(lock: Lock) -> dict[Path, Any]:
+    """Everything of a lock besides its facts that a verdict depends on."""
+    return {
+        **({("spec",): lock.spec} if lock.spec != "llm.toml" else {}),
+        ("edition",): lock.edition,
+        **{
+            ("checkpoint", name): list(globs)
+            for name, globs in (("include", lock.include), ("exclude", lock.exclude))
+            if globs
+        },
+        **{("absent", *path): "listed" for path in lock.absent},
+        **{("asked", *path): value for path, value in lock.asked.items()},
+        **{("policy", glob): policy.value for glob, policy in lock.policy.items()},
+        **{("requires", keys.dotted(path)): text for path, text in lock.requires.items()},
+        **{
+            ("waive", each.fact, str(each.found)): f"until {each.until or 'for good'}: {each.reason}"
+            for each in lock.waive
+        },
+    }
+
+
+def _held_otherwise(path: Path, before: Lock, after: Lock) -> bool:
+    """Whether a fact is told already: one of the locks holds a value for it."""
+    return path in before.values or path in after.values
 
 
 def _verdict(changes: list[Change]) -> str:

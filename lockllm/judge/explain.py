@@ -15,6 +15,7 @@ KINDS = {
     Kind.NOISE: "noise: last bits, near ties flip",
     Kind.FAILURE: "failure: will not start, or will not fit",
     Kind.IDENTITY: "identity: says who, moves nothing by itself",
+    Kind.RULES: "rules: how a host is judged",
 }
 """A kind in words."""
 
@@ -93,4 +94,5 @@ _WHY = {
     Kind.NOISE: "last bits move with it, and where two tokens are near each other that is another answer",
     Kind.FAILURE: "the server may not start with another value",
     Kind.IDENTITY: "it says what runs",
+    Kind.RULES: "it says how a host is judged",
 }

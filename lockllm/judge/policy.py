@@ -6,15 +6,22 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from lockllm.documents.lock import EDITION
 from lockllm.facts import registry
 from lockllm.facts.fact import Fact, Policy
 from lockllm.facts.keys import Glob
+
+GUARDED = frozenset(name for name, group in registry.GROUP.items() if group.guarded)
+"""The groups in which a glob weakens nothing."""
+_GUARDED = {Policy.IGNORE: GUARDED, Policy.REPORT: GUARDED}
+_GUARDED_AT_FIRST = {Policy.IGNORE: frozenset({"checkpoint", "chat_template"})}  # locks of edition 1
 
 
 class Policies:
     """The `[policy]` table of a lock, ready to be asked."""
 
-    def __init__(self, table: Mapping[str, Policy]) -> None:
+    def __init__(self, table: Mapping[str, Policy], edition: int = EDITION) -> None:
+        self._guarded = _GUARDED if edition > 1 else _GUARDED_AT_FIRST
         globs = sorted(
             ((Glob(text), policy) for text, policy in table.items()), key=lambda each: each[0].weight, reverse=True
         )
@@ -28,15 +35,28 @@ class Policies:
         return self._of_group[group]
 
     def of(self, fact: Fact[Any]) -> Policy:
-        """The policy of one fact. `ignore` reaches a guarded group by a line of its own alone."""
-        group = registry.GROUP.get(fact.group)
+        """The policy of one fact. `ignore` and `report` reach a guarded group by a line of its own alone."""
         for glob, policy in self._near(fact.path[0]):
-            if not glob.matches(fact.path):
-                continue
-            if policy is Policy.IGNORE and group is not None and group.guarded and not _own_line(glob.text, fact):
-                continue
-            return policy
+            if glob.matches(fact.path) and self._reaches(glob, policy, fact):
+                return policy
         return Policy.EXACT
+
+    def _reaches(self, glob: Glob, policy: Policy, fact: Fact[Any]) -> bool:
+        return fact.group not in self._guarded.get(policy, ()) or _own_line(glob.text, fact)
+
+    def unreached(self, facts: tuple[Fact[Any], ...]) -> list[tuple[str, frozenset[str]]]:
+        """The globs that match facts of guarded groups, and those groups: they do not reach them."""
+        missed = (
+            (
+                glob.text,
+                frozenset(
+                    fact.group for fact in facts if glob.matches(fact.path) and not self._reaches(glob, policy, fact)
+                ),
+            )
+            for glob, policy in self._globs
+            if policy in self._guarded
+        )
+        return [(text, groups) for text, groups in missed if groups]
 
     def idle(self, facts: tuple[Fact[Any], ...]) -> list[str]:
         """The globs that hit none of these facts."""

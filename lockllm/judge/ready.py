@@ -37,7 +37,7 @@ class Ready:
 
     def __init__(self, lock: Lock) -> None:
         self.lock = lock
-        self.policies = Policies(lock.policy)
+        self.policies = Policies(lock.policy, lock.edition)
         self.all = {**lock.values, **dict.fromkeys(lock.absent, ABSENT)}
         ordered = [registry.find(path) for path in lock.order]
         self.expected = {fact.path: self.expect(fact) for fact in ordered if fact.verified}
@@ -78,11 +78,16 @@ class Ready:
 
     def _idle(self) -> tuple[str, ...]:
         facts = tuple(registry.find(path) for path in {*self.all, *self.lock.unpinned})
-        return tuple(
+        idle = (
             f"policy {glob!r} hits no locked fact"
             for glob in self.policies.idle(facts)
             if not glob.startswith("check.") and not self._is_default(glob)
         )
+        guarded = (
+            f"policy {glob!r} does not reach {', '.join(sorted(groups))}: ignore and report need a line for each fact there"
+            for glob, groups in self.policies.unreached(facts)
+        )
+        return (*idle, *guarded)
 
     def _is_default(self, glob: str) -> bool:
         return Glob(glob).exact and registry.fact(glob).policy is self.lock.policy[glob]

@@ -66,12 +66,16 @@ class Witnesses:
         )
 
     def due(self, fact: Fact[Any], stage: Stage) -> bool:
-        """Whether the stage should have shown the fact."""
+        """Whether the stage should have shown the fact.
+
+        An observation may put off only what a running server alone can show: files, packages and the host are there before.
+        """
         why = self.unobserved(fact.path)
+        later = why.due if why is not None and registry.waits(fact) else Stage.PREFLIGHT
         if stage is Stage.LIVE:
-            return fact.live and (why is None or why.due is not Stage.ALL)
+            return fact.live and later is not Stage.ALL
         if stage is Stage.PREFLIGHT:
-            return fact.due is Stage.PREFLIGHT and (why is None or why.due is Stage.PREFLIGHT)
+            return fact.due is Stage.PREFLIGHT and later is Stage.PREFLIGHT
         return True
 
     def disagreements(self) -> Check | None:

@@ -20,6 +20,7 @@ KINDS = {
     Kind.NOISE: "noise, last bits",
     Kind.FAILURE: "will not start or fit",
     Kind.IDENTITY: "moves nothing by itself",
+    Kind.RULES: "changes how a host is judged",
 }
 """What moves, in words."""
 

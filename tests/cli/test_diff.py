@@ -166,7 +166,7 @@ def test_a_weaker_policy_is_shown(tmp_path: Path, call: Call) -> None:
     }  # fmt: skip
     out = call("diff", "a.lock", "b.lock").out
     assert "compatible -> ignore" in out
-    assert out.splitlines()[-1] == "verdict   nothing that moves output"
+    assert out.splitlines()[-1] == "verdict   rules - hosts are judged by other rules"
 
 
 def test_an_upgrade_is_grouped_with_the_defaults_that_it_moves(tmp_path: Path, call: Call) -> None:

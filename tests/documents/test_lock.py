@@ -182,3 +182,25 @@ def test_what_was_typed_is_read_as_it_was_written() -> None:
     lock = Lock(values={("serve", "dtype"): "bfloat16"}, asked=typed, edition=2)
     assert locks.read(locks.write(lock)).asked == typed
     assert locks.write(locks.read(locks.write(lock))) == locks.write(lock)
+
+
+@pytest.mark.parametrize("key", ["include", "exclude"])
+@pytest.mark.parametrize("globs", [["x*"] * 501, ["*" * 20_001]])
+def test_more_globs_than_files_can_be_held_against_are_refused(key: str, globs: list[str]) -> None:
+    text = f'lock_version = 1\n\n[checkpoint]\nrepo = "a/b"\n{key} = {globs!r}\n'.replace("'", '"')
+    with pytest.raises(LockError, match=f"checkpoint.{key} holds .* are read"):
+        locks.read(text, "a.lock")
+
+
+@pytest.mark.parametrize(
+    "fact", ['checkpoint.files.\\"a.bin\\"', "checkpoint.files.*", "checkpoint.*", "*", "check*.f*.*"]
+)
+@pytest.mark.parametrize("found", ["{ size = 7 }", '"x"', '{ size = 7, sha256 = "12" }'])
+def test_a_waiver_of_a_file_names_its_digest(fact: str, found: str) -> None:
+    waiver = f'[[waive]]\nfact = "{fact}"\nfound = {found}\nreason = "spare"\n'
+    head = 'lock_version = 1\nedition = 2\nspec = "llm.toml"\nfacts = 0\n\n'
+    with pytest.raises(LockError, match="names no digest"):
+        locks.read(head + waiver, "a.lock")
+    digest = '{ size = 7, sha256 = "' + "0" * 64 + '" }'
+    assert len(locks.read(head + waiver.replace(found, digest), "a.lock").waive) == 1
+    assert len(locks.read("lock_version = 1\n" + waiver, "a.lock").waive) == 1

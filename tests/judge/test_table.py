@@ -12,6 +12,7 @@ from lockllm.documents.terms import Waiver
 from lockllm.facts import registry
 from lockllm.facts.fact import Path, Policy, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Observation, Reading, Unobserved
+from lockllm.judge import policy as policies
 from lockllm.judge.report import Report, Status
 from lockllm.judge.verify import best, verify
 
@@ -82,13 +83,59 @@ def test_what_is_due_and_not_seen_is_unknown(policy: Policy, code: int, expected
 
 @pytest.mark.parametrize("policy", Policy)
 @pytest.mark.parametrize(
-    ("stage", "gap"),
-    [(Stage.LIVE, Unobserved(("host",), "no NVML at this stage")),
-     (Stage.PREFLIGHT, Unobserved(("host",), "only a running server shows it", due=Stage.LIVE))],
+    ("stage", "gap", "fact", "value"),
+    [(Stage.LIVE, Unobserved(("host",), "no NVML at this stage"), DRIVER, "550.54.14"),
+     (Stage.PREFLIGHT, Unobserved(("serve",), "only a running server shows it", due=Stage.LIVE), DTYPE, "bfloat16")],
 )  # fmt: skip
-def test_what_needs_another_stage_is_not_due(policy: Policy, stage: Stage, gap: Unobserved) -> None:
-    report = judged(DRIVER, "550.54.14", None, policy, stage=stage, unobserved=(gap,))
-    assert outcome(report, DRIVER.path) == (NOT_DUE, 0)
+def test_what_needs_another_stage_is_not_due(
+    policy: Policy, stage: Stage, gap: Unobserved, fact: Any, value: str
+) -> None:
+    report = judged(fact, value, None, policy, stage=stage, unobserved=(gap,))
+    assert outcome(report, fact.path) == (NOT_DUE, 0)
+
+
+@pytest.mark.parametrize("due", Stage)
+@pytest.mark.parametrize(
+    "key", ["checkpoint.commit", "host.driver", "packages.torch", "quantization.method", "rocm.version"]
+)
+def test_an_observation_cannot_put_off_what_is_there_before_a_server_runs(key: str, due: Stage) -> None:
+    fact = registry.fact(key)
+    held = {STEADY.path: "vllm", fact.path: registry.read(fact, "1")}
+    readings = (Reading(STEADY, "vllm", "GET /version", By.ENDPOINT),)
+    gaps = (Unobserved((fact.group,), "later", due=due), Unobserved(fact.path, "later", due=due))
+    seen = Observation(readings=readings, unobserved=gaps, stage=Stage.PREFLIGHT)
+    assert outcome(verify(Lock(values=held), seen), fact.path) == (UNKNOWN, 3)
+
+
+GUARDED = {
+    "checkpoint.commit": ("a" * 40, "b" * 40), "chat_template.sha256": ("a" * 64, "b" * 64), "serve.dtype": ("bfloat16", "float16"),
+    "serve.args.runner": ("generate", "pooling"), "env.VLLM_USE_V1": ("1", "0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", [IGNORE, REPORT])
+@pytest.mark.parametrize("key", GUARDED)
+@pytest.mark.parametrize(
+    "glob", ["*", "?*", "{group}", "{group}.*", "{group}.?*", "[a-z]*.*", "{start}*", "{group}.*.*"]
+)
+def test_a_glob_weakens_no_guarded_group(policy: Policy, key: str, glob: str) -> None:
+    fact = registry.fact(key)
+    text = glob.format(group=fact.group, start=fact.group[0])
+    expected, found = (registry.read(fact, raw) for raw in GUARDED[key])
+    values = {STEADY.path: "vllm", fact.path: expected}
+    seen = Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT), Reading(fact, found, "", By.ENDPOINT)))
+    report = verify(Lock(values=values, policy={text: policy}, edition=2), seen)
+    assert outcome(report, fact.path) == (MISMATCH, 1)
+    if registry.find(fact.path) and policies.compile_globs((text,))[0].matches(fact.path):
+        assert any("does not reach" in each and fact.group in each for each in report.warnings)
+    own = verify(Lock(values=values, policy={fact.key: policy}, edition=2), seen)
+    assert own.exit_code == 0
+
+
+def test_an_old_lock_keeps_the_reach_that_its_globs_had() -> None:
+    values = {STEADY.path: "vllm", DTYPE.path: "bfloat16"}
+    seen = Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT), Reading(DTYPE, "float16", "", By.ENDPOINT)))
+    assert verify(Lock(values=values, policy={"serve.*": REPORT}), seen).exit_code == 0
 
 
 @pytest.mark.parametrize("policy", Policy)
