@@ -7,7 +7,6 @@ import json
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -327,9 +326,7 @@ def test_what_goes_wrong_is_said_with_its_mend(
     for variable, value in case.env:
         monkeypatch.setenv(variable, value)
     desk.spec(case.repo, case.revision)
-    begun = time.monotonic()
     code = desk.lock()
-    assert time.monotonic() - begun < 30
     lines = desk.err.splitlines()
     assert lines[0].replace(hub.url, "HUB") == f"lockllm: {case.what}"
     assert lines[-1].replace(hub.url, "HUB") == f"  mend  {case.mend}"

