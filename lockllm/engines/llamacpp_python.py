@@ -323,11 +323,14 @@ def _from_file(text: str | None, path: str, into: Collect) -> Iterable[tuple[str
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
-        from lockllm.engines._yaml import read as read_yaml
+        from lockllm.engines._pyyaml import YamlError
+        from lockllm.engines._pyyaml import read as read_yaml
 
         try:
-            body = read_yaml(text)
-        except (ValueError, RecursionError):
+            whole = read_yaml(text)
+            body = whole.value
+            into.warnings += [f"{path}: {note}" for note in whole.notes]
+        except YamlError:
             body = None
     if not isinstance(body, dict):
         into.finding("check.flags_accepted", CheckStatus.FAIL, f"{path} is neither JSON nor YAML of an object", path)

@@ -14,8 +14,8 @@ import msgspec
 
 from lockllm.engines._argparse import Option, Take
 from lockllm.engines._collect import Collect
+from lockllm.engines._pyyaml import YamlError, read
 from lockllm.engines._releases import at_least
-from lockllm.engines._yaml import YamlError, read
 from lockllm.engines.sglang.options import Release
 from lockllm.facts.observation import CheckStatus
 
@@ -59,10 +59,12 @@ def without_config(words: Sequence[str]) -> tuple[str, ...]:
 def arguments(name: str, text: str, release: Release, told: Collect) -> tuple[str, ...]:
     """The file's arguments; what SGLang drops or refuses is a finding."""
     try:
-        value = read(text)
+        settings = read(text)
     except YamlError as why:
         told.warnings.append(f"{name} cannot be read as YAML ({why}): what it sets is unknown")
         return ()
+    told.warnings += [f"{name}: {note}" for note in settings.notes]
+    value = settings.value
     if value is None:
         return ()
     if not isinstance(value, dict):

@@ -8,9 +8,9 @@ from typing import Any
 from lockllm.engines import Form, Given, Model
 from lockllm.engines._argparse import Word, parse
 from lockllm.engines._collect import Collect, exact, is_path, source_of
+from lockllm.engines._pyyaml import YamlError, read
 from lockllm.engines._values import leaves, secret_name
 from lockllm.engines._variables import is_common
-from lockllm.engines._yaml import YamlError, read
 from lockllm.engines.tensorrt_llm import options
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import CheckStatus
@@ -87,10 +87,12 @@ def _template(told: Collect, text: str, source: str) -> None:
 
 def _file(told: Collect, name: str, text: str) -> None:
     try:
-        value = read(text)
+        settings = read(text)
     except YamlError as why:
         told.warnings.append(f"{name} cannot be read as YAML ({why}): what it sets is unknown")
         return
+    told.warnings += [f"{name}: {note}" for note in settings.notes]
+    value = settings.value
     if not isinstance(value, dict):
         told.warnings.append(f"{name} holds no mapping: what it sets is unknown")
         return

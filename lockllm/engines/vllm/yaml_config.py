@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Form
+from lockllm.engines._pyyaml import YamlError
+from lockllm.engines._pyyaml import read as read_yaml
 from lockllm.engines._releases import at_least
-from lockllm.engines._yaml import YamlError
-from lockllm.engines._yaml import read as read_yaml
 from lockllm.engines.vllm.options import options
 
 _ON_BY_DEFAULT = {
@@ -56,9 +56,10 @@ def config(form: Form, files: Mapping[str, str], release: str) -> Config:
     if name.rpartition(".")[2] not in ("yaml", "yml"):
         return Config(name=name, warnings=(f"{name} is not read: vLLM refuses a config file that is no .yaml or .yml",))
     try:
-        settings = read_yaml(files[name])
-    except (YamlError, ValueError, RecursionError) as why:
+        read = read_yaml(files[name])
+    except YamlError as why:
         return Config(name=name, warnings=(f"{name} is not read ({why}): what it sets is unknown",))
+    settings = read.value
     if not isinstance(settings, dict):
         return Config(name=name, warnings=(f"{name} is not read: it holds no settings",))
     module = any("api_server" in word for word in form.program)
@@ -66,7 +67,8 @@ def config(form: Form, files: Mapping[str, str], release: str) -> Config:
     ignored: list[tuple[str, str]] = []
     for key, value in settings.items():
         arguments += _arguments(str(key), value, release, module, ignored)
-    return Config(name=name, arguments=tuple(arguments), ignored=tuple(ignored))
+    notes = tuple(f"{name}: {note}" for note in read.notes)
+    return Config(name=name, arguments=tuple(arguments), ignored=tuple(ignored), warnings=notes)
 
 
 def _arguments(key: str, value: Any, release: str, module: bool, ignored: list[tuple[str, str]]) -> list[str]:
