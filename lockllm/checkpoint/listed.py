@@ -14,7 +14,7 @@ from lockllm.checkpoint.folder import Entry, Listing, plain, twins
 from lockllm.checkpoint.layout import Found, Layout
 from lockllm.checkpoint.reading import SeenFile
 from lockllm.checkpoint.saying import is_read
-from lockllm.checkpoint.selection import Selection, select
+from lockllm.checkpoint.selection import Loader, Selection, select
 from lockllm.checkpoint.survey import Digested, Look, refuse_others, survey
 from lockllm.facts.observation import Unobserved
 
@@ -45,6 +45,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Which files of the listing count, as in `checkpoint.look`."""
 
     engine: str | None = None
+    version: str | None = None  # of the engine, where it is known
+    load_format: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     tokenizer: bool = False  # whether tokenizer.json is wanted even where its digest is known: to make token ids
@@ -112,7 +114,7 @@ def is_safe(path: str) -> bool:
 def missing(root: str, rows: Iterable[tuple[str, int | None]], wish: Wish) -> tuple[str, ...]:
     """Which files that reach inference are missing below `root`, or are of another size."""
     held = dict(rows)
-    kept = select(held, engine=wish.engine, include=wish.include, exclude=wish.exclude).kept
+    kept = _selection_of(held, wish).kept
     return tuple(path for path in kept if not _is_there(os.path.join(root, path), held[path]))
 
 
@@ -125,7 +127,12 @@ def cached(folder: str, commit: str) -> tuple[tuple[str, int | None], ...] | Non
 
 
 def _selection(rows: Sequence[Row], wish: Wish) -> Selection:
-    return select((row.path for row in rows), engine=wish.engine, include=wish.include, exclude=wish.exclude)
+    return _selection_of((row.path for row in rows), wish)
+
+
+def _selection_of(names: Iterable[str], wish: Wish) -> Selection:
+    loader = Loader(engine=wish.engine, version=wish.version, load_format=wish.load_format)
+    return select(names, include=wish.include, exclude=wish.exclude, loader=loader)
 
 
 def _entry(row: Row, root: str, fetched: Mapping[str, str]) -> Entry:

@@ -103,7 +103,8 @@ def say(
     said = Said(readings=[], unobserved=[], weights=weights.Weights())
     parsed = documents.parsed
     of_format = {"tensorrt-llm": config.of_engine_config}.get(selection.format, config.of_config)
-    source = "params.json" if selection.format == "mistral" else config.CONFIG
+    native = selection.format == "mistral" and ("params.json" in files or config.CONFIG not in files)
+    source = "params.json" if native else config.CONFIG
     if source in documents.broken:
         said.unobserved += [
             Unobserved(("checkpoint", name), f"{source} {documents.broken[source]}") for name in _DECLARED
@@ -189,6 +190,8 @@ def _of_weights(
     kept = selection.role(WEIGHTS, "adapter")
     names = tuple(name for name in kept if name.endswith(".safetensors") and "/" not in name and name in files)
     names = tuple(name for name in names if files[name].real)
+    if selection.format != "mistral":  # a consolidated copy has tensors of other names, and belongs to no index
+        names = tuple(name for name in names if not name.startswith("consolidated"))
     index = next((name for name in selection.role(INDEX) if name in parsed and "/" not in name), "")
     if not names:
         weights.shards(parsed.get(index), index, files, findings)

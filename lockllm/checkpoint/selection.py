@@ -1,4 +1,8 @@
-"""Which files of a checkpoint reach inference: by rule for the engine and the format, or as include and exclude say. Pure."""
+"""Which files of a checkpoint reach inference: as the engine's own loader chooses them, or as include and exclude say. Pure.
+
+Read: vLLM `model_loader/default_loader.py` and `weight_utils.py` (0.6 to 0.33), SGLang `model_loader/loader.py` and
+`_handle_load_format` (0.5.23), transformers `modeling_utils.py` (5.24), TGI `utils/hub.py` (3.3).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ from lockllm.facts.keys import file_globs
 GGUF_ENGINES = frozenset({"llama.cpp", "ollama", "llama-cpp-python"})
 """Engines that read nothing but GGUF."""
 
+EDITION = 2
+"""The rule of today. Files of a lock of edition 1 are chosen by the rule that it was made with."""
 WEIGHTS = "weights"
 CONFIG, SAMPLING, QUANTIZATION, INDEX = "config", "sampling", "quantization", "index"
 TOKENIZER, TEMPLATE, PROCESSOR, CODE, ADAPTER = "tokenizer", "template", "processor", "code", "adapter"
@@ -41,6 +47,24 @@ def _globs(*patterns: str) -> re.Pattern[str]:
 
 
 _WEIGHT = re.compile(r".*\.(safetensors|bin|pt|pth|gguf)\Z")
+_CODE = re.compile(r".*\.(py|so|pyd|pyx|cu|cuh|c|cc|cpp|h|hpp)\Z")
+"""What remote code may be, or may build and load: none of it is left out by its name or folder."""
+_READ = re.compile(r".*\.(json|jinja|model|tiktoken|safetensors|bin|pt|pth|gguf|vocab|spm)\Z")
+"""Suffixes of what a loader reads: such a file is no prose, whatever its name begins with."""
+_NOT_INFERENCE = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "scaler.pt")
+"""The only names that vLLM and SGLang leave out of what they glob (`filter_files_not_needed_for_inference`): by their end."""
+_CONSOLIDATED_FIRST = (0, 12)
+"""The vLLM release from which `auto` takes `consolidated*.safetensors` wherever they lie (vLLM #28659)."""
+_GLOBS_BOTH = frozenset({"vllm", "sglang", "tgi"})
+"""Engines that glob `*.safetensors`: without an index, a consolidated copy beside them is loaded too. SGLang takes the
+consolidated set of some model names even beside an index."""
+_FORMATS = {
+    "safetensors": "safetensors", "fastsafetensors": "safetensors", "instanttensor": "safetensors",
+    "runai_streamer": "safetensors", "runai_streamer_sharded": "safetensors", "sharded_state": "safetensors",
+    "mistral": "mistral", "pt": "pt", "npcache": "bin", "gguf": "gguf",
+}  # fmt: skip
+"""`--load-format` of vLLM and SGLang -> the set of weights that it reads. What is not here leaves the choice to the files."""
+_AUTO = (None, "auto")
 _TRAINING = _globs(
     "training_args.bin", "optimizer*", "scheduler*.pt", "scheduler*.bin", "scaler.pt", "rng_state*.pth",
     "trainer_state.json", "*.distcp",
@@ -74,9 +98,27 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(name for name, role in self.kept.items() if role in roles)
 
 
+class Loader(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides which files are loaded: the engine, its release, and its load format where one is given.
+
+    `edition`: of the lock that the files are held against. Locks of edition 1 were made by an older rule, which left
+    files out by their names alone; they are judged by that rule for ever.
+    """
+
+    engine: str | None = None
+    version: str | None = None
+    load_format: str | None = None
+    edition: int = EDITION
+
+    @property
+    def globs(self) -> bool:
+        """Whether all that ends in a weight's suffix is loaded, whatever its name."""
+        return self.edition >= 2 and self.engine in _GLOBS_BOTH
+
+
 def select(
     names: Iterable[str], *, engine: str | None = None, include: Sequence[str] = (), exclude: Sequence[str] = (),
-    weights: str | None = None,
+    weights: str | None = None, loader: Loader | None = None,
 ) -> Selection:  # fmt: skip
     """Sorts names into those that reach inference and those that do not.
 
@@ -84,9 +126,11 @@ def select(
     globs match the whole path, `*` crosses `/`, a trailing `/` covers a folder. The same names give the same answer
     wherever they come from: the Hub's listing, its cache or a plain folder.
     """
+    by = loader or Loader(engine=engine)
     every = sorted(set(names))
-    sets = _sets(every)
-    chosen = weights or _format(sets, every, engine)
+    sets = _sets(every, by)
+    chosen = weights or _format(sets, every, by)
+    both = "" if weights else _beside(every, sets, chosen, by)
     kept: dict[str, str] = {}
     excluded: dict[str, str] = {}
     for name in every:
@@ -94,7 +138,7 @@ def select(
         if reason is None and include:
             reason = None if _matches(name, include) else "not in include"
         elif reason is None:
-            reason = _reason(name, chosen, engine)
+            reason = _reason(name, chosen, by) if name not in sets.get(both, ()) else None
         if reason is None and _matches(name, exclude):
             reason = "in exclude"
         if reason is None:
@@ -125,18 +169,23 @@ def is_leftover(name: str) -> bool:
     return _any(name.rpartition("/")[2].lower(), _LEFTOVERS)
 
 
-def _sets(names: list[str]) -> dict[str, tuple[str, ...]]:
+def _sets(names: list[str], by: Loader) -> dict[str, tuple[str, ...]]:
     """The sets of weights at the top of the folder, by format."""
-    top = [name for name in names if "/" not in name and _never(name) is None and not _any(name.lower(), _TRAINING)]
+    adapters = r"\b\B" if by.globs else r"adapter_"
+
+    def is_training(low: str) -> bool:
+        return _any(low, _TRAINING) if by.edition < 2 else low.endswith(_NOT_INFERENCE)
+
+    top = [name for name in names if "/" not in name and _never(name) is None and not is_training(name.lower())]
 
     def those(wanted: str, unwanted: str = r"\b\B") -> tuple[str, ...]:
         return tuple(name for name in top if re.match(wanted, low := name.lower()) and not re.match(unwanted, low))
 
     found = {
         "tensorrt-llm": those(r".*\.engine\Z"),
-        "safetensors": those(r".*\.safetensors\Z", r"consolidated|adapter_"),
+        "safetensors": those(r".*\.safetensors\Z", rf"consolidated|{adapters}"),
         "mistral": those(r"consolidated.*\.safetensors\Z"),
-        "bin": those(r".*\.bin\Z", r"adapter_"),
+        "bin": those(r".*\.bin\Z", adapters),
         "pt": those(r".*\.pt\Z"),
         "pth": those(r".*\.pth\Z"),
         "gguf": those(r".*\.gguf\Z", r"mmproj"),
@@ -145,14 +194,38 @@ def _sets(names: list[str]) -> dict[str, tuple[str, ...]]:
     return {kind: files for kind, files in found.items() if files}
 
 
-def _format(sets: Mapping[str, tuple[str, ...]], names: list[str], engine: str | None) -> str:
-    if engine in GGUF_ENGINES and "gguf" in sets:
+def _format(sets: Mapping[str, tuple[str, ...]], names: list[str], by: Loader) -> str:
+    if by.engine in GGUF_ENGINES and "gguf" in sets:
         return "gguf"
     if "tensorrt-llm" in sets:
         return "tensorrt-llm"
     if "adapter_config.json" in names and "config.json" not in names:
         return "peft"
+    if by.edition >= 2:
+        named = _FORMATS.get(by.load_format or "", "")
+        if named in sets:
+            return named
+        if "mistral" in sets and by.engine == "vllm" and _takes_consolidated(by):
+            return "mistral"
     return next((kind for kind in ("safetensors", "mistral", "bin", "pt", "gguf", "pth") if kind in sets), "")
+
+
+def _takes_consolidated(by: Loader) -> bool:
+    """Whether vLLM's `auto` looks for a consolidated set first: from one release on."""
+    return by.load_format in _AUTO and (number := _release(by.version)) is not None and number >= _CONSOLIDATED_FIRST
+
+
+def _release(version: str | None) -> tuple[int, int] | None:
+    found = re.match(r"v?(\d{1,6})\.(\d{1,6})", version or "")
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _beside(names: list[str], sets: Mapping[str, tuple[str, ...]], chosen: str, by: Loader) -> str:
+    """The set that is loaded beside the chosen one, or that may be: a consolidated copy that nothing filters out."""
+    if chosen != "safetensors" or not by.globs or "mistral" not in sets:
+        return ""
+    filtered = by.engine == "vllm" and "model.safetensors.index.json" in names
+    return "" if filtered and _release(by.version) is not None else "mistral"
 
 
 def _never(name: str) -> str | None:
@@ -166,18 +239,25 @@ def _never(name: str) -> str | None:
     return "bookkeeping" if _any(parts[-1], _BOOKKEEPING) else None
 
 
-def _reason(name: str, format_: str, engine: str | None) -> str | None:
+def _reason(name: str, format_: str, by: Loader) -> str | None:
     parts = name.lower().split("/")
     base, folders = parts[-1], parts[:-1]
     if format_ == "tensorrt-llm" and base.endswith(".engine"):
         return None
-    if engine in GGUF_ENGINES and format_ == "gguf" and not base.endswith(".gguf"):
+    if by.engine in GGUF_ENGINES and format_ == "gguf" and not base.endswith(".gguf"):
         return "the GGUF file holds what this engine reads"
+    own_index = format_ == "mistral" and base.startswith("consolidated") and base.endswith(".safetensors.index.json")
+    if by.edition >= 2 and (_CODE.match(base) or (own_index and not folders)):
+        return None
+    globbed = by.edition >= 2 and not folders and _WEIGHT.match(base) is not None
+    if globbed and not base.endswith(_NOT_INFERENCE):
+        own = by.globs and format_ in ("safetensors", "bin") and base.startswith("adapter_model")
+        return None if own and base.endswith("." + format_) else _other_weights(base, folders, format_)
     if any(_any(folder, _OTHER_FOLDERS) for folder in folders) or _any(base, _OTHER_RUNTIMES):
         return "for another runtime"
     if any(_any(folder, _TRAINING_FOLDERS) for folder in folders) or _any(base, _TRAINING):
         return "a leftover of training"
-    if _any(base, _PROSE):
+    if _any(base, _PROSE) and not (by.edition >= 2 and _READ.match(base)):
         return "prose or pictures"
     return _other_weights(base, folders, format_)
 

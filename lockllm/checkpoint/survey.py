@@ -16,10 +16,10 @@ from lockllm.checkpoint.hashing import Progress
 from lockllm.checkpoint.layout import Found, Layout, find
 from lockllm.checkpoint.lying import lying
 from lockllm.checkpoint.reading import Cache, Hashing, SeenFile
-from lockllm.checkpoint.selection import ENGINE, OTHER, TOKENIZER, Selection, role, select
+from lockllm.checkpoint.selection import EDITION, ENGINE, OTHER, TOKENIZER, Loader, Selection, role, select
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Path
-from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved
+from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen
 
 
@@ -65,21 +65,21 @@ def look(
     path: str, *, engine: str | None = None, engine_version: str | None = None, include: Sequence[str] = (),
     exclude: Sequence[str] = (), hashing: Hashing = "full", cache: Cache = "off", blake3: bool = False,
     pairs: Mapping[str, tuple[str, str]] | None = None, weights: str | None = None, revision: str | None = None,
-    progress: Progress | None = None, transformers_major: int = 5,
+    progress: Progress | None = None, transformers_major: int = 5, load_format: str | None = None, edition: int = 2,
 ) -> Look:  # fmt: skip
     """All that the files at a path say: a directory, an HF cache snapshot or repository folder, or a GGUF file.
 
     Raises UsageError where nothing lies there. `include` (globs over paths) replaces the engine's own rule of what reaches
     inference, `exclude` takes away, `weights` names the format that is loaded where several lie in the folder. `pairs`:
-    path -> sha256 and BLAKE3 of the same bytes, as a lock holds them: large files are then read by BLAKE3 alone. Findings
-    and what cannot be read are data.
+    path -> sha256 and BLAKE3 of the same bytes, as a lock holds them: large files are then read by BLAKE3 alone. `edition`
+    is that of the lock: an older one is held against the files that its own rule chose. Findings and what cannot be read
+    are data.
     """
     found = find(path, revision)
     files = found.listing.files
-    selection = select(
-        (entry.path for entry in found.listing.entries if entry.kind != "folder_link"), engine=engine, include=include,
-        exclude=exclude, weights=weights,
-    )  # fmt: skip
+    loader = Loader(engine=engine, version=engine_version, load_format=load_format, edition=edition)
+    names = [entry.path for entry in found.listing.entries if entry.kind != "folder_link"]
+    selection = select(names, include=include, exclude=exclude, weights=weights, loader=loader)
     refuse_others(path, selection)
     memory = reading.memory(found.layout.root, cache)
 
@@ -95,7 +95,26 @@ def look(
             memory.kept.clear()  # as much memory as the readings that come next
         return digested
 
-    return survey(found, selection, digest, hashing=hashing, transformers_major=transformers_major, memory=memory)
+    seen_whole = survey(found, selection, digest, hashing=hashing, transformers_major=transformers_major, memory=memory)
+    if edition >= EDITION:
+        return seen_whole
+    newer = select(
+        names,
+        include=include,
+        exclude=exclude,
+        weights=weights,
+        loader=msgspec.structs.replace(loader, edition=EDITION),
+    )
+    return msgspec.structs.replace(seen_whole, checks=(*seen_whole.checks, *_not_locked(newer, selection)))
+
+
+def _not_locked(newer: Selection, selection: Selection) -> Iterator[Check]:
+    """Files that the engine may load and that a lock of an older rule does not hold: they are named, and not judged."""
+    missing = sorted(newer.kept.keys() - selection.kept.keys())
+    if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        detail = f"an older lockllm left out {', '.join(missing[:3])}{more}, which the engine may load"
+        yield Check("check.files_locked", CheckStatus.FAIL, detail, missing[0], "run `lockllm lock` again")
 
 
 def survey(

@@ -79,7 +79,7 @@ class World(msgspec.Struct, kw_only=True):
         """What the release's wheel requires exactly."""
         return {} if self.offline else releases.exact_requirements(release)
 
-    def place(self, spec: Spec, commit: str | None) -> Place:
+    def place(self, spec: Spec, commit: str | None, version: str) -> Place:
         """The path of the spec, or its repository: a complete snapshot in the cache, else as the Hub lists it."""
         if spec.path is not None:
             path = os.path.normpath(
@@ -92,7 +92,7 @@ class World(msgspec.Struct, kw_only=True):
                     mend="name a directory or a .gguf file, relative to the spec",
                 )
             return Place(path=path)
-        return self._finder.place(_asked(spec), commit, _wish(spec, self._counts))
+        return self._finder.place(_asked(spec), commit, _wish(spec, self._counts, version))
 
     def commit(self, asked: Asked) -> tuple[str, str]:
         """What a branch or tag of any repository is now."""
@@ -127,7 +127,7 @@ class World(msgspec.Struct, kw_only=True):
                 python=self.python,
                 checkpoint=place.path,
                 claims=place.path is not None and place.asked is not None,
-                look=self._finder.look(place, _wish(spec, self._counts)) if place.listed is not None else None,
+                look=self._finder.look(place, _wish(spec, self._counts, version)) if place.listed is not None else None,
                 looks=dict(self._beside(spec, given)),
                 keep_template=_texts.keep,
                 gpu=self.gpu or "auto",
@@ -182,9 +182,13 @@ def _asked(spec: Spec) -> Asked:
     )
 
 
-def _wish(spec: Spec, counts: bool) -> Wish:
+def _wish(spec: Spec, counts: bool, version: str) -> Wish:
     """Which files of the spec's own repository count; of another repository those of the engine's rule."""
-    return Wish(engine=spec.engine, include=spec.include, exclude=spec.exclude, tokenizer=counts)
+    load_format = spec.values.get(("serve", "load_format"))
+    return Wish(
+        engine=spec.engine, version=version, load_format=load_format if isinstance(load_format, str) else None,
+        include=spec.include, exclude=spec.exclude, tokenizer=counts,
+    )  # fmt: skip
 
 
 def _refuse_incomplete(asked: Asked, seen: Observation) -> None:

@@ -43,6 +43,12 @@ CHECKS = (
         "Everything below the checkpoint's folder was looked at.",
         "a file that nobody saw may be read",
     ),
+    CheckRow(
+        "check.files_locked",
+        "The lock holds every file that the engine may load; locks of older releases leave some out.",
+        "such a file may change unseen",
+        Policy.REPORT,
+    ),
     CheckRow("check.files_stable", "No file changed while it was hashed.", "the download may still be running"),
     CheckRow(
         "check.claimed_digests", "Files hold the bytes that their blob names and sidecars claim.", "files are damaged"

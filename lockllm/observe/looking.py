@@ -23,6 +23,7 @@ from lockllm.observe import serving as places
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 
+_LOAD_FORMAT: Path = ("serve", "load_format")
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 _MOST_FILE = 64 << 20
 _MOST_FILES = 10_000
@@ -106,11 +107,22 @@ def _one(
             revision=revision,
             progress=request.progress,
             transformers_major=5 if (release := whole(number)) is None else release,
+            load_format=_load_format(request, serving),
+            edition=request.edition,
         )
     except LockllmError as error:
         return error
     except OSError as error:
         return LockllmError(f"{path} cannot be read: {error.strerror}", mend="see its permissions")
+
+
+def _load_format(request: Request, serving: Serving) -> str | None:
+    """It chooses the set of weights that is read: as the command or the spec gives it; as locked where there is neither."""
+    given = serving.plan.given if serving.plan else None
+    if given is None:
+        return request.load_format
+    found = (each.value for each in given.readings if each.fact.path == _LOAD_FORMAT)
+    return next((value for value in found if isinstance(value, str)), None)
 
 
 def _other(request: Request, serving: Serving, model: Model) -> Look | Unobserved | LockllmError:

@@ -27,6 +27,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     env: frozenset[str] = frozenset()  # variables besides those that the engine names
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    load_format: str | None = None  # as locked: which set of weights is read where no command says it
+    edition: int = 2  # of the lock: files are chosen by the rule that it was made with
     gpus: int | None = None  # GPUs that the locked server uses
     repo: str | None = None
     revision: str | None = None
@@ -78,6 +80,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             env=self.env | members(named, ("env",)),
             include=self.include or lock.include,
             exclude=self.exclude or lock.exclude,
+            edition=lock.edition,
+            load_format=self.load_format or text("serve.load_format"),
             gpus=self.gpus if self.gpus is not None else count if isinstance(count, int) else None,
             repo=self.repo or text("checkpoint.repo"),
             revision=self.revision or text("checkpoint.revision"),

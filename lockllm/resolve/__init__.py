@@ -47,8 +47,9 @@ class World(Protocol):
     def requirements(self, release: Release) -> dict[str, str]:
         """What a release's wheel requires exactly."""
 
-    def place(self, spec: Spec, commit: str | None) -> Place:
-        """Where the checkpoint lies; `commit` is what the old lock holds. Raises ResolveError where it cannot be had."""
+    def place(self, spec: Spec, commit: str | None, version: str) -> Place:
+        """Where the checkpoint lies; `commit` is what the old lock holds, `version` the engine's, whose loader chooses
+        the files. Raises ResolveError where it cannot be had."""
 
     def commit(self, asked: Asked) -> tuple[str, str]:
         """The commit that a revision of a repository is now, and how that is known. Raises ResolveError."""
@@ -69,7 +70,7 @@ def resolve(
     old = None if old is not None and old.get("engine.name") not in (spec.engine, None) else old
     version, via, release = _version(spec, old, world, options, observation)
     commit = _held_commit(spec, old, options)
-    place = world.place(spec, commit)
+    place = world.place(spec, commit, version)
     seen = world.look(spec, place, version, beside.given(spec, old, options, world))
     refuse_broken(spec, place, seen)
     here = _same_engine(seen, version)

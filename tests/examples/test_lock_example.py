@@ -41,7 +41,7 @@ class Hub:
     def requirements(self, release: Release) -> dict[str, str]:
         return {}
 
-    def place(self, spec: Spec, commit: str | None) -> Place:
+    def place(self, spec: Spec, commit: str | None, version: str) -> Place:
         return Place(path="/nowhere", commit=commit or "3f1c" * 10, commit_via="" if commit else "Hub: main")
 
     def commit(self, asked: Asked) -> tuple[str, str]:
