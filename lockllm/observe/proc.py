@@ -1,11 +1,10 @@
-"""Processes as /proc shows them: command line, environment, folders, children, listeners and mapped files."""
+"""Processes as /proc shows them: command line, environment, folders, children and mapped files."""
 
 from __future__ import annotations
 
 import errno
 import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -15,11 +14,18 @@ _MOST_ARGV = 4 << 20
 _MOST_MAPS = 64 << 20
 _MOST_TREE = 4096
 _MOST_LINKS = 40
-_LISTEN = "0A"
+_MOST_SEARCHED = 64 << 10
+"""Bytes of each command line and environment that are read while every process is looked through."""
+_MOST_HELD = 16 << 20
+"""Bytes of command lines and environments that are held of all of them together."""
 
 
 class Gone(Exception):
     """The process ended, or never was."""
+
+
+class Crowded(Exception):
+    """More processes ask for attention than one look holds."""
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,13 +58,13 @@ class Mapped(msgspec.Struct, frozen=True):
     deleted: bool  # the file on disk is another one by now
 
 
-def read(pid: int, proc: Path = PROC) -> Process:
-    """The process of that pid. Raises Gone where there is none."""
+def read(pid: int, proc: Path = PROC, most: int = _MOST_ARGV) -> Process:
+    """The process of that pid. Raises Gone where there is none. `most`: bytes of its command line and its environment."""
     folder = proc / str(pid)
     try:
         status = _status(folder)
         started, owner = _started(folder), folder.stat().st_uid
-        raw = _bounded(folder / "cmdline", _MOST_ARGV)
+        raw = _whole_words(_bounded(folder / "cmdline", most + 1), most)
     except OSError as error:
         raise Gone(f"no process {pid}") from error
     argv, title = _words(raw)
@@ -66,9 +72,11 @@ def read(pid: int, proc: Path = PROC) -> Process:
     env: Mapping[str, str] = {}
     whole = False
     try:
-        env, whole = _environ(_bounded(folder / "environ", _MOST_ARGV))
+        variables = _bounded(folder / "environ", most + 1)
+        env, whole = _environ(_whole_words(variables, most))
+        whole = whole and len(variables) <= most
     except PermissionError:
-        hidden = f"process {pid} belongs to {_name(owner)}"
+        hidden = _closed(pid, owner)
     except OSError as error:
         if not folder.exists():
             raise Gone(f"process {pid} ended") from error
@@ -85,7 +93,7 @@ def read(pid: int, proc: Path = PROC) -> Process:
         env_whole=whole and bool(argv),
         cwd=_link(folder / "cwd"),
         exe=_link(folder / "exe").removesuffix(" (deleted)"),
-        root=Path("/") if root in ("", "/") and _same_root(folder) else folder / "root",
+        root=Path("/") if root in ("", "/") and _same_files(folder, proc) else folder / "root",
         started=started,
         owner=owner,
         hidden=hidden,
@@ -124,6 +132,16 @@ def alive(process: Process, proc: Path = PROC) -> bool:
         return False
 
 
+def user(uid: int) -> str:
+    """How the owner of a process is called: `user nobody`, `uid 1001`."""
+    import pwd
+
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"uid {uid}"
+
+
 def pids(proc: Path = PROC) -> list[int]:
     """Every pid that shows here."""
     try:
@@ -132,17 +150,49 @@ def pids(proc: Path = PROC) -> list[int]:
         return []
 
 
-def everything(proc: Path = PROC) -> dict[int, Process]:
-    """Every process that shows here and has a command line."""
+def everything(wanted: Callable[[Process], bool], proc: Path = PROC) -> dict[int, Process]:
+    """Every process that shows here and has a command line. Only those that are `wanted` keep their words and variables.
+
+    Of each no more is read than a search needs, so that neither their number nor the length of their command lines makes a
+    look longer or larger. Raises Crowded where those that are wanted are too many.
+    """
     found = {}
+    left = _MOST_HELD
     for pid in pids(proc):
         try:
-            process = read(pid, proc)
+            process = read(pid, proc, _MOST_SEARCHED)
         except Gone:
             continue
-        if process.title and (process.argv or process.exe):
-            found[pid] = process
+        if not process.title or not (process.argv or process.exe):
+            continue
+        if wanted(process):
+            left -= _size(process)
+            if left < 0:
+                raise Crowded
+        else:
+            process = msgspec.structs.replace(process, argv=(), title="", env={}, env_whole=False)
+        found[pid] = process
     return found
+
+
+def whole(processes: Iterable[Process], proc: Path = PROC) -> tuple[Process, ...]:
+    """The same processes with all their words and variables, as long as they are few; those that ended are left out."""
+    found = []
+    left = _MOST_HELD
+    for process in processes:
+        try:
+            again = read(process.pid, proc) if left > 0 else process
+        except Gone:
+            continue
+        left -= _size(again)
+        found.append(again)
+    return tuple(found)
+
+
+def _size(process: Process) -> int:
+    """About how many bytes the words and variables of a process take."""
+    words = sum(len(word) + 60 for word in process.argv)
+    return words + sum(len(name) + len(value) + 160 for name, value in process.env.items())
 
 
 def descendants(pid: int, processes: Mapping[int, Process]) -> tuple[Process, ...]:
@@ -171,35 +221,6 @@ def ancestors(pid: int, processes: Mapping[int, Process]) -> tuple[Process, ...]
             break
         found.append(at)
     return tuple(found)
-
-
-def listeners(port: int, proc: Path = PROC) -> tuple[int, ...] | None:
-    """The pids that listen on a TCP port. Empty: nobody does. None: somebody does, and this user may not see who."""
-    inodes = _listening(port, proc)
-    if not inodes:
-        return ()
-    wanted = {f"socket:[{inode}]" for inode in inodes}
-    found = []
-    for pid in pids(proc):
-        try:
-            with os.scandir(proc / str(pid) / "fd") as entries:
-                if any(_link(Path(entry.path)) in wanted for entry in entries):
-                    found.append(pid)
-        except OSError:
-            continue
-    return tuple(found) or None
-
-
-def listens(pid: int, proc: Path = PROC) -> tuple[tuple[str, int], ...]:
-    """The addresses and TCP ports that a process listens on."""
-    try:
-        with os.scandir(proc / str(pid) / "fd") as entries:
-            links = {_link(Path(entry.path)) for entry in entries}
-    except OSError:
-        return ()
-    inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
-    rows = _rows(proc / str(pid) / "net")
-    return tuple(sorted({(_address(row[0]), row[1]) for row in rows if row[2] in inodes}, key=lambda each: each[1]))
 
 
 def mapped(pid: int, proc: Path = PROC) -> tuple[Mapped, ...]:
@@ -239,37 +260,6 @@ def _environ(raw: bytes) -> tuple[dict[str, str], bool]:
     return found, not destroyed
 
 
-def _listening(port: int, proc: Path) -> set[str]:
-    return {inode for _, number, inode in _rows(proc / "net") if number == port}
-
-
-def _rows(folder: Path) -> list[tuple[str, int, str]]:
-    """Listening sockets: address, port, inode."""
-    found = []
-    for name in ("tcp", "tcp6"):
-        try:
-            lines = _bounded(folder / name, _MOST_MAPS).decode("ascii", "replace").splitlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            fields = line.split()
-            if len(fields) > 9 and fields[3] == _LISTEN:
-                address, _, port = fields[1].rpartition(":")
-                found.append((address, int(port, 16), fields[9]))
-    return found
-
-
-def _address(text: str) -> str:
-    """An address of /proc/net: words of four bytes in this machine's own order."""
-    import ipaddress
-
-    raw = bytes.fromhex(text)
-    if sys.byteorder == "little":
-        raw = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
-    address = ipaddress.ip_address(raw)
-    return str(getattr(address, "ipv4_mapped", None) or address)
-
-
 def _status(folder: Path) -> dict[str, str]:
     lines = _bounded(folder / "status", 1 << 16).decode("utf-8", "replace").splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -283,8 +273,17 @@ def _started(folder: Path) -> int:
         raise OSError(errno.EIO, "stat is no line of numbers") from error
 
 
-def _same_root(folder: Path) -> bool:
-    """Whether its `/` is ours: a container's root also reads as `/`."""
+def _same_files(folder: Path, proc: Path) -> bool:
+    """Whether it sees the files that we see: the same `/`, in the same mount namespace.
+
+    A container's root also reads as `/`; a process of another mount namespace may have the same root, and another file system
+    mounted over any folder below it (`unshare -m`, PrivateTmp and BindPaths of systemd).
+    """
+    try:
+        if os.readlink(folder / "ns/mnt") != os.readlink(proc / "self/ns/mnt"):
+            return False
+    except OSError:
+        pass
     try:
         theirs, ours = os.stat(folder / "root"), os.stat("/")
     except OSError:
@@ -304,18 +303,21 @@ def _link(path: Path) -> str:
         return ""
 
 
+def _whole_words(raw: bytes, most: int) -> bytes:
+    """The words that end within so many bytes: of one that was cut nothing is known."""
+    return raw if len(raw) <= most else raw[: raw.rfind(b"\0", 0, most) + 1]
+
+
+def _closed(pid: int, owner: int) -> str:
+    """Why a process is closed to this user."""
+    if os.geteuid() == owner:
+        return f"process {pid} cannot be inspected: this needs the capability CAP_SYS_PTRACE"
+    return f"process {pid} belongs to {user(owner)}"
+
+
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
 def _unescaped(path: str) -> str:
     return path.replace("\\012", "\n")
-
-
-def _name(uid: int) -> str:
-    import pwd
-
-    try:
-        return f"user {pwd.getpwuid(uid).pw_name}"
-    except KeyError:
-        return f"uid {uid}"

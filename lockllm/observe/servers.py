@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from lockllm.engines import Form
 from lockllm.engines._launch import recognise, unwrap
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Unobserved
-from lockllm.observe import http, libraries, proc
+from lockllm.observe import http, libraries, proc, sockets
 from lockllm.observe.libraries import Loaded
 from lockllm.observe.proc import Process
 
@@ -25,6 +25,7 @@ _HINT = re.compile(
     re.IGNORECASE,
 )
 _RESOLVE = 3.0  # seconds
+_MOST_TOLD = 8
 _EMBEDDED = {
     "-packages/xllamacpp/": "llama.cpp",
     "-packages/llama_cpp/": "llama-cpp-python",
@@ -60,11 +61,9 @@ def by_pid(pid: int, root: Path = proc.PROC) -> Found:
         process = proc.read(pid, root)
     except proc.Gone as error:
         raise UsageError(str(error), where=f"--pid {pid}", mend=mend) from error
-    processes = {**proc.everything(root), pid: process}
-    found = _climb(process, processes, root, f"--pid {pid}")
+    found = _climb(process, {**_tree(root), pid: process}, root, f"--pid {pid}")
     if found.form is None and found.engine is None and not found.listens and not process.hidden:
-        title = process.title if process.title.isprintable() and len(process.title) < 60 else process.title[:60]
-        raise UsageError(f"process {pid} ({title}) is no server", where=f"--pid {pid}", mend=mend)
+        raise UsageError(f"process {pid}{_program(process)} is no server", where=f"--pid {pid}", mend=mend)
     return found
 
 
@@ -72,60 +71,126 @@ def by_address(server: http.Server, root: Path = proc.PROC, seconds: float = _RE
     """The local process that listens at an address, or why it is none. Its name has so long to resolve, and no more than 3 s."""
     there = ("engine",)
     elsewhere = "run `lockllm observe` there, and pass the file with --observation"
-    if not is_local(server.host, min(seconds, _RESOLVE)):
+    local = local_addresses(server.host, min(seconds, _RESOLVE))
+    if not local:
         return Unobserved(there, f"{server.host} is another host: only HTTP was asked", elsewhere)
-    pids = proc.listeners(server.port, root)
+    pids = accepting(local, server.port, root)
+    where = f"port {server.port}"
     if pids is None:
         mend = "run lockllm as the user of the server, as root, or inside its container"
-        return Unobserved(there, f"the process that listens on port {server.port} does not show here", mend)
+        return Unobserved(there, f"the process that listens on {where} does not show here", mend)
     if not pids:
-        return Unobserved(there, f"nothing listens on port {server.port}", "start the server, or name its address")
-    processes = proc.everything(root)
-    for pid in pids:
-        if pid in processes:
-            found = _climb(processes[pid], processes, root, f"it listens on port {server.port}")
-            if found.form is not None or found.engine is not None:
-                return found
-    names = ", ".join(processes[pid].title[:40] for pid in pids if pid in processes) or "the process ended"
-    return Unobserved(
-        there, f"what listens on port {server.port} is no engine ({names}): only HTTP was asked", elsewhere
-    )
+        reason = f"nothing listens on {where}"
+        if sockets.listeners(server.port, root) != ():
+            reason = f"nothing listens on {where} of {server.host}: it is in use at another address"
+        return Unobserved(there, reason, "start the server, or name its address")
+    processes = _tree(root)
+    found: dict[int, Found] = {}
+    for process in proc.whole((processes[pid] for pid in pids if pid in processes), root):
+        one = _climb(process, processes, root, f"it listens on {where}")
+        if one.form is not None or one.engine is not None:
+            found.setdefault(one.process.pid, one)
+    if len(found) > 1:
+        listed = ", ".join(f"pid {pid}" for pid in sorted(found))
+        mend = "choose one of them with --pid"
+        return Unobserved(there, f"several servers take turns on {where}: {listed}", mend)
+    if found:
+        return next(iter(found.values()))
+    names = ", ".join(f"pid {pid}{_program(processes[pid])}" for pid in pids if pid in processes) or "it ended"
+    return Unobserved(there, f"what listens on {where} is no engine ({names}): only HTTP was asked", elsewhere)
+
+
+def accepting(addresses: Iterable[str], port: int, root: Path = proc.PROC) -> tuple[int, ...] | None:
+    """The pids that answer at the first of these addresses where anybody listens."""
+    for address in addresses:
+        pids = sockets.accepting(address, port, root)
+        if pids != ():
+            return pids
+    return ()
 
 
 def running(engine: str | None, root: Path = proc.PROC) -> tuple[Found, ...]:
     """Every process here that is a launch form of an engine (of any, where none is named); ourselves left out."""
-    processes = proc.everything(root)
-    own = {os.getpid(), *(process.pid for process in proc.ancestors(os.getpid(), processes))}
-    forms: dict[int, tuple[Form, bool]] = {}
-    for process in processes.values():
-        if process.pid not in own and process.argv and (read := form_of(process)) is not None:
-            forms[process.pid] = read
-    roots = []
-    for pid, (form, wrapped) in forms.items():
-        if engine is not None and form.engine != engine:
-            continue
-        above = [each.pid for each in proc.ancestors(pid, processes) if each.pid in forms]
-        below = [each.pid for each in proc.descendants(pid, processes) if each.pid in forms]
-        if any(not forms[each][1] for each in above):
-            continue
-        if wrapped and any(forms[each][0].engine == form.engine for each in below):
-            continue
-        roots.append(pid)
-    return tuple(_found(processes[pid], forms[pid][0], processes, root, "the only server here") for pid in roots)
+    processes, forms = _forms(root)
+    why = "the only server here"
+    return tuple(
+        _found(process, forms[process.pid][0], processes, root, why)
+        for process in proc.whole((processes[pid] for pid in _outermost(engine, processes, forms)), root)
+    )
 
 
 def choose(engine: str | None, root: Path = proc.PROC) -> Found | None:
     """The only server of that engine here, or None. UsageError where there are several."""
-    found = running(engine, root)
-    if len(found) < 2:
+    mend = "choose one with --pid or --server"
+    try:
+        processes, forms = _forms(root)
+    except proc.Crowded as error:
+        what = "more LLM servers run on this host than lockllm looks through"
+        raise UsageError(what, where="this host", mend=mend) from error
+    pids = _outermost(engine, processes, forms)
+    several = proc.whole((processes[pid] for pid in pids[:_MOST_TOLD]), root)
+    found = tuple(_found(each, forms[each.pid][0], processes, root, "the only server here") for each in several)
+    if len(pids) < 2:
         return found[0] if found else None
-    listed = "; ".join(map(describe, found))
-    raise UsageError(f"several servers run here: {listed}", where="this host", mend="choose one with --pid or --server")
+    more = f"; and {len(pids) - _MOST_TOLD} more" if len(pids) > _MOST_TOLD else ""
+    listed = "; ".join(map(describe, found)) + more
+    what = f"several LLM servers are running on this host: {listed}"
+    raise UsageError(what, where="this host", mend=mend)
+
+
+def _tree(root: Path) -> dict[int, Process]:
+    """Every process by its place in the tree."""
+    return proc.everything(lambda process: False, root)
+
+
+def _forms(root: Path) -> tuple[dict[int, Process], dict[int, tuple[Form, bool]]]:
+    """Every process, and of those that are launch forms of an engine the form; ourselves left out."""
+    forms: dict[int, tuple[Form, bool]] = {}
+
+    def is_form(process: Process) -> bool:
+        read = form_of(process) if process.argv else None
+        if read is not None:
+            forms[process.pid] = read
+        return read is not None
+
+    processes = proc.everything(is_form, root)
+    for own in (os.getpid(), *(process.pid for process in proc.ancestors(os.getpid(), processes))):
+        forms.pop(own, None)
+    return processes, forms
+
+
+def _outermost(
+    engine: str | None, processes: Mapping[int, Process], forms: Mapping[int, tuple[Form, bool]]
+) -> list[int]:
+    """The launch forms of an engine that no other launch form has started; of a wrapper and its server the server."""
+    above = {pid: [each.pid for each in proc.ancestors(pid, processes) if each.pid in forms] for pid in forms}
+    below: dict[int, list[int]] = {}
+    for pid, several in above.items():
+        for each in several:
+            below.setdefault(each, []).append(pid)
+    roots = []
+    for pid, (form, wrapped) in forms.items():
+        if engine is not None and form.engine != engine:
+            continue
+        if any(not forms[each][1] for each in above[pid]):
+            continue
+        if wrapped and any(forms[each][0].engine == form.engine for each in below.get(pid, ())):
+            continue
+        roots.append(pid)
+    return roots
+
+
+def _program(process: Process) -> str:
+    """The program of a process in brackets. Its arguments are never told: what is no engine's may hold any secret."""
+    name = os.path.basename(process.exe)
+    return f" ({name})" if name else ""
 
 
 def describe(found: Found) -> str:
     """One server in a few words: pid, engine, port, model, GPUs."""
     words = [f"pid {found.process.pid} {found.engine or 'server'}"]
+    if found.process.owner != os.geteuid():
+        words.append(f"of {proc.user(found.process.owner)}")
     if found.listens:
         words.append(f"port {found.listens[0][1]}")
     if model := _model(found):
@@ -146,25 +211,30 @@ def form_of(process: Process) -> tuple[Form, bool] | None:
     return (form, bool(unwrapped.wrappers)) if form is not None else None
 
 
-def is_local(host: str, seconds: float) -> bool:
-    """Whether an address is one of this machine's own. A name that does not resolve in that time is none: others know it."""
-    for address in _addresses(host, seconds):
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        try:
-            with socket.socket(family, socket.SOCK_STREAM) as probe:
-                probe.bind((address, 0))
-                return True
-        except OSError:
-            continue
-    return False
+def local_addresses(host: str, seconds: float) -> tuple[str, ...]:
+    """Those of a name's addresses that are this machine's own, in the order in which they are tried.
+
+    A name that does not resolve in that time has none: others know it.
+    """
+    return tuple(filter(_is_own, _addresses(host, seconds)))
 
 
-def _addresses(host: str, seconds: float) -> set[str]:
-    found: set[str] = set()
+def _is_own(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+            return True
+    except OSError:
+        return False
+
+
+def _addresses(host: str, seconds: float) -> list[str]:
+    found: list[str] = []
 
     def look() -> None:
         with contextlib.suppress(OSError, UnicodeError):
-            found.update(str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
+            found.extend(str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
 
     thread = threading.Thread(target=look, daemon=True)
     try:
@@ -173,7 +243,7 @@ def _addresses(host: str, seconds: float) -> set[str]:
         look()
     else:
         thread.join(seconds)
-    return set(found)
+    return list(dict.fromkeys(found))
 
 
 def embedded(held: Loaded) -> str | None:
@@ -194,7 +264,7 @@ def same_network(process: Process, root: Path = proc.PROC) -> bool:
 
 def _climb(process: Process, processes: Mapping[int, Process], root: Path, why: str) -> Found:
     """The server that a process is part of: the nearest launch form from it upwards, or the process itself."""
-    for each in (process, *proc.ancestors(process.pid, processes)):
+    for each in (process, *proc.whole(proc.ancestors(process.pid, processes), root)):
         read = form_of(each) if each.argv else None
         if read is not None and not (read[1] and each is not process):
             return _found(each, read[0], processes, root, why)
@@ -202,9 +272,9 @@ def _climb(process: Process, processes: Mapping[int, Process], root: Path, why: 
 
 
 def _found(process: Process, form: Form | None, processes: Mapping[int, Process], root: Path, why: str) -> Found:
-    tree = proc.descendants(process.pid, processes)
+    tree = proc.whole(proc.descendants(process.pid, processes), root)
     held = libraries.loaded((process, *tree), root)
-    listens = [each for one in (process, *tree) for each in proc.listens(one.pid, root)]
+    listens = [each for one in (process, *tree) for each in sockets.listens(one.pid, root)]
     return Found(
         process=process,
         form=form,

@@ -18,13 +18,15 @@ from lockllm.errors import UsageError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Unobserved
 from lockllm.facts.types import whole
-from lockllm.observe import http, interpreter, packages, plan, proc, python, servers, sources, workers
+from lockllm.observe import http, interpreter, opening, packages, plan, proc, python, servers, sockets, sources, workers
 from lockllm.observe.plan import Plan
 from lockllm.observe.python import Environment
 from lockllm.observe.request import Request
 from lockllm.observe.servers import Found
 
 _READY = Probe(path="/v1/models")
+_OF_ALL = {"0.0.0.0": ("127.0.0.1",), "::": ("127.0.0.1", "::1")}
+"""Where a socket that is bound to all addresses is asked."""
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,8 +287,13 @@ def _address(found: Found) -> http.Server | None:
     if not found.listens or not servers.same_network(found.process):
         return None
     given = [each for each in found.listens if each[1] == _port(found)]
-    host, port = (given or list(found.listens))[0]
-    return http.Server("http", {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, host), port)
+    own = {process.pid for process in found.processes}
+    for host, port in given or found.listens:
+        for address in _OF_ALL.get(host, (host,)):
+            answering = sockets.accepting(address, port)
+            if answering is None or own.intersection(answering):
+                return http.Server("http", address, port)
+    return None  # other processes stand before it at every address
 
 
 def _port(found: Found) -> int | None:
@@ -321,7 +328,7 @@ def _named(folder: str, file: str) -> str:
     if "*" not in file:
         return file
     try:
-        names = sorted(os.listdir(folder))
+        names = opening.names(Path(folder))
     except OSError:
         return file
     return next((name for name in names if fnmatch.fnmatchcase(name.lower(), file.lower())), file)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lockllm.engines import Context, Given
 from lockllm.facts import registry
 from lockllm.facts.observation import Raw
-from lockllm.observe import proc
+from lockllm.observe import proc, sockets
 from lockllm.observe.plan import Plan, plan
 from lockllm.prompt import live
 from tests.abuse.material import (
@@ -166,7 +166,8 @@ def test_any_process_is_read(tmp_path_factory: pytest.TempPathFactory, cmdline: 
         found = proc.read(7, root)
     except proc.Gone:
         return
-    proc.everything(root)
+    proc.everything(lambda process: True, root)
     proc.mapped(7, root)
-    proc.listeners(8000, root)
+    sockets.listeners(8000, root)
+    sockets.accepting("127.0.0.1", 8000, root)
     plan(found.argv, found.env, "/nowhere", live=True)

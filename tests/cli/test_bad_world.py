@@ -364,7 +364,7 @@ def test_a_pid_that_is_no_server(folder: Path, call: Call) -> None:
         done = call("verify", "--pid", str(other.pid))
         other.kill()
     assert (done.code, done.out, done.err) == (
-        2, "", f"lockllm: process {other.pid} (sleep 60) is no server\n  in    --pid {other.pid}\n"
+        2, "", f"lockllm: process {other.pid} (sleep) is no server\n  in    --pid {other.pid}\n"
         "  mend  find the server with `ps -ef`, or name its address with --server\n",
     )  # fmt: skip
 

@@ -8,11 +8,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import venv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 STAND_IN = """
 import socket, sys
@@ -85,3 +88,37 @@ def running(
         process.stdin.close()
         process.wait(10)
         process.stdout.close()
+
+
+@contextmanager
+def nobodys_server(listening: bool = True) -> Iterator[tuple[int, int]]:
+    """What looks like vLLM and belongs to the user nobody: its pid, and the port that it listens on (0: on none)."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a process of another user")
+    python = next(filter(_runs_as_nobody, (os.path.realpath(sys.executable), "/usr/bin/python3")), None)
+    if python is None:
+        pytest.skip("the user nobody can run no Python here")
+    source = STAND_IN if listening else "import sys; print(0, flush=True); sys.stdin.read()"
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        (Path(folder) / "serve").write_text(source)
+        process = subprocess.Popen(
+            ["vllm", "serve", "model"], executable=python, cwd=folder, user=65534, group=65534, extra_groups=[],
+            env={"HOME": folder}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield process.pid, int(process.stdout.readline())
+        finally:
+            process.stdin.close()
+            process.wait(10)
+            process.stdout.close()
+
+
+def _runs_as_nobody(python: str) -> bool:
+    try:
+        words = [python, "-c", ""]
+        return subprocess.run(words, user=65534, group=65534, extra_groups=[], capture_output=True).returncode == 0
+    except OSError:
+        return False

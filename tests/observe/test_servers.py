@@ -54,7 +54,7 @@ def test_several_servers_are_listed_and_none_is_chosen(home: Path) -> None:
     with (
         hosts.running([home / "bin/vllm", "serve", "one"]) as (first, port),
         hosts.running([home / "bin/vllm", "serve", "two"], {"CUDA_VISIBLE_DEVICES": "1"}) as (second, _),
-        pytest.raises(UsageError, match="several servers run here: ") as raised,
+        pytest.raises(UsageError, match="several LLM servers are running on this host: ") as raised,
     ):
         servers.choose("vllm")
     assert f"pid {first} vllm, port {port}, model one" in raised.value.what
@@ -102,7 +102,7 @@ def test_a_name_may_take_its_time_to_resolve_within_the_time_of_the_run(
         return resolve(*words, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-    assert servers.is_local("localhost", seconds) is local
+    assert bool(servers.local_addresses("localhost", seconds)) is local
 
 
 def test_a_server_of_another_host_is_not_looked_for_here() -> None:

@@ -1,0 +1,86 @@
+"""Processes that are no server, or pretend to be one: what they hold is never told, and they cost a look little."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from lockllm.errors import UsageError
+from lockllm.facts.observation import Unobserved
+from lockllm.observe import http, proc, servers
+from tests.observe import hosts
+
+SECRETS = ["-p", "CANARY-1", "--pw=CANARY-2", "-u", "admin:CANARY-3", "CANARY-4"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = hosts.environment(tmp_path_factory.mktemp("host") / "venv", {"vllm": "0.10.2"})
+    hosts.program(made, "vllm")
+    return made
+
+
+@pytest.mark.parametrize("words", [SECRETS, ["vllm", *SECRETS], ["--api-key", "CANARY-5"], ["https://me:CANARY@x/"]])
+def test_the_arguments_of_a_process_that_is_no_engine_are_never_told(words: list[str]) -> None:
+    with hosts.running([sys.executable, "-c", hosts.STAND_IN, *words]) as (pid, port):
+        gap = servers.by_address(http.parse(str(port)))
+    assert isinstance(gap, Unobserved)
+    program = os.path.basename(os.path.realpath(sys.executable))
+    assert gap.reason == f"what listens on port {port} is no engine (pid {pid} ({program})): only HTTP was asked"
+    with subprocess.Popen(["tail", "-f", "/dev/null", "--pid", str(os.getpid()), *["/dev/null"] * 3]) as other:
+        with pytest.raises(UsageError) as raised:
+            servers.by_pid(other.pid)
+        other.kill()
+    assert raised.value.what in (
+        f"process {other.pid} (tail) is no server",
+        f"process {other.pid} (coreutils) is no server",
+    )
+
+
+@contextmanager
+def decoys(home: Path, count: int, words: list[str], env: dict[str, str]) -> Iterator[list[int]]:
+    """So many processes with these words, that wait and do nothing else."""
+    with ExitStack() as stack:
+        argv = [str(home / "bin/vllm"), "serve", *words]
+        yield [stack.enter_context(hosts.running(argv, env))[0] for _ in range(count)]
+
+
+def test_what_is_held_of_all_processes_is_bounded_whatever_they_are_called(home: Path) -> None:
+    long = ["x" * 100_000] * 10
+    with decoys(home, 4, ["model", *long], {f"V{at}": "y" * 90_000 for at in range(6)}) as pids:
+        processes = proc.everything(lambda process: process.pid in pids)
+        for pid in pids:
+            held = processes[pid]
+            assert sum(map(len, held.argv)) <= 64 << 10
+            assert sum(len(name) + len(value) for name, value in held.env.items()) <= 64 << 10
+            assert not held.env_whole
+        assert not any(process.argv for pid, process in processes.items() if pid not in pids)
+        assert len(proc.read(pids[0]).argv) > 10  # one that is chosen is read whole
+
+
+def test_more_servers_than_can_be_told_end_the_search_with_some_of_them(home: Path) -> None:
+    with decoys(home, 10, ["model"], {}), pytest.raises(UsageError) as raised:
+        servers.choose("vllm")
+    assert raised.value.what.startswith("several LLM servers are running on this host: ")
+    assert raised.value.what.count("pid ") == 8
+    assert "more" in raised.value.what
+
+
+def test_more_processes_than_are_held_are_an_error_and_no_omission(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proc, "_MOST_HELD", 10_000)
+    with decoys(home, 2, ["model", "z" * 9_000], {}), pytest.raises(UsageError) as raised:
+        servers.choose("vllm")
+    assert raised.value.what == "more LLM servers run on this host than lockllm looks through"
+
+
+def test_a_server_of_another_user_is_told_with_its_owner(home: Path) -> None:
+    with hosts.running([home / "bin/vllm", "serve", "model"]) as (pid, _):
+        assert " of " not in servers.describe(servers.by_pid(pid))
+    with hosts.nobodys_server() as (pid, port):
+        assert servers.describe(servers.by_pid(pid)).startswith(f"pid {pid} vllm, of user nobody, port {port}")
