@@ -7,6 +7,8 @@ import os
 import stat
 from typing import Any
 
+from lockllm.checkpoint import links
+
 SMALL = 64 * 2**20
 """The longest configuration file that is read whole."""
 _VALUES = 1_000_000  # values in one JSON text: about 100 bytes of memory each
@@ -24,7 +26,7 @@ def why(error: OSError) -> str:
 
 def open_regular(path: str) -> int:
     """A descriptor of a regular file, opened without waiting. Malformed for a FIFO, a device, a directory; OSError as it comes."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | getattr(os, "O_NOCTTY", 0))
+    descriptor = links.opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | getattr(os, "O_NOCTTY", 0))
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):

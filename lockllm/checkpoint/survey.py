@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from lockllm.checkpoint import cache as digests
-from lockllm.checkpoint import reading, saying
+from lockllm.checkpoint import links, reading, saying
 from lockllm.checkpoint import weights as tensors
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.hashing import Progress
@@ -49,7 +49,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
     def place(self, name: str) -> str | None:
         """Where one of the files lies; None for what is no file of the checkpoint (a device, a link that leaves it)."""
-        path = os.path.join(self.layout.root, name)
+        path = links.real(os.path.join(self.layout.root, name))
         return path if any(each.path == name for each in self.files) and os.path.isfile(path) else None
 
     def read(self, name: str) -> bytes | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from lockllm.checkpoint import links
 from lockllm.observe import opening
 
 _MOST_METADATA = 1 << 20
@@ -50,10 +51,7 @@ def scan(folders: Iterable[Path]) -> tuple[dict[str, Distribution], tuple[str, .
     problems: list[str] = []
     for folder in folders:
         try:
-            with os.scandir(folder) as entries:
-                names = sorted(
-                    entry.name for entry in entries if entry.name.endswith((".dist-info", ".egg-info", ".egg-link"))
-                )
+            names = [name for name in opening.names(folder) if name.endswith((".dist-info", ".egg-info", ".egg-link"))]
         except FileNotFoundError:
             continue
         except NotADirectoryError:
@@ -174,8 +172,9 @@ def _read(folder: Path, name: str) -> Distribution | None:
 
 def _linked(path: Path) -> Distribution | None:
     try:
-        target = Path(opening.start(path, 4096).decode("utf-8", "replace").split("\n")[0].strip())
-        names = [name for name in os.listdir(target) if name.endswith(".egg-info")]
+        line = opening.start(path, 4096).decode("utf-8", "replace").split("\n")[0].strip()
+        target = Path(f"{links.view(os.path.abspath(path))}{line}" if line.startswith("/") else line)
+        names = [name for name in opening.names(target) if name.endswith(".egg-info")]
     except (OSError, ValueError):
         return None
     one = _read(target, names[0]) if names else None
@@ -205,6 +204,6 @@ def _direct(folder: Path) -> str:
 
 def _when(folder: Path) -> float:
     try:
-        return folder.stat().st_mtime
+        return opening.resolved(folder).stat().st_mtime
     except OSError:
         return 0.0

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from lockllm import checkpoint
-from lockllm.checkpoint import Look
+from lockllm.checkpoint import Look, links
 from lockllm.checkpoint.reading import Hashing
 from lockllm.engines import Given, Model, PathGiven
 from lockllm.errors import LockllmError
@@ -191,7 +191,7 @@ def _content(serving: Serving, given: PathGiven) -> Reading | Unobserved:
 
 
 def _file(path: str) -> str:
-    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    number = links.opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     digest = hashlib.sha256()
     size = 0
     with open(number, "rb") as stream:

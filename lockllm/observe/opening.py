@@ -1,4 +1,8 @@
-"""Files of a foreign environment, opened without waiting: a pipe or a device that lies in a file's place ends nothing."""
+"""Files of a foreign environment, opened without waiting: a pipe or a device that lies in a file's place ends nothing.
+
+Of a path below another process's root every link is followed inside that root: `uv`'s `link-mode=symlink`, conda and Nix
+link to absolute paths.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,13 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from lockllm.checkpoint import links
+
 
 def opened(path: str | Path) -> BinaryIO:
     """A regular file. OSError for a pipe, a device, a folder and whatever is no path."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        descriptor = links.opened(os.fspath(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except ValueError as error:  # a NUL in the name
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -25,3 +31,33 @@ def start(path: str | Path, most: int) -> bytes:
     """The first bytes of a regular file."""
     with opened(path) as file:
         return file.read(most)
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path names a regular file."""
+    return os.path.isfile(_inner(path))
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a path names a folder."""
+    return os.path.isdir(_inner(path))
+
+
+def names(folder: Path) -> list[str]:
+    """What lies in a folder, sorted. OSError where it cannot be listed."""
+    return sorted(os.listdir(_inner(folder)))
+
+
+def resolved(path: Path) -> Path:
+    """The path without any link in it, in the same process's view."""
+    try:
+        return Path(links.real(str(path)))
+    except OSError:
+        return path
+
+
+def _inner(path: Path) -> str:
+    try:
+        return links.inner(str(path))
+    except OSError:  # links in a circle
+        return str(path)

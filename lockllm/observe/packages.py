@@ -11,7 +11,7 @@ from lockllm.engines import Engine
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe import distributions
+from lockllm.observe import distributions, opening
 from lockllm.observe.distributions import Distribution
 from lockllm.observe.installed import Edits
 from lockllm.observe.python import Environment
@@ -80,7 +80,7 @@ def _patched(environment: Environment, one: Distribution, edits: Edits) -> Distr
     if one.how:
         return one
     module = environment.module(one.name.replace("-", "_"))
-    if module is not None and module.parent.resolve() != one.folder.parent.resolve():
+    if module is not None and opening.resolved(module.parent) != opening.resolved(one.folder.parent):
         return msgspec.structs.replace(one, how="shadowed by another copy")
     if edits.get(one.name):
         return msgspec.structs.replace(one, how="edited")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from lockllm import engines
+from lockllm.checkpoint import links
 from lockllm.engines import Form, Given, Installed, MayBeMissing, Model, _redaction
 from lockllm.engines._launch import Unwrapped, recognise, unwrap
 from lockllm.engines._launch.containers import version_of
@@ -107,7 +108,7 @@ def plan(
 
 def read_file(path: str) -> str:
     """A regular file of bounded size as text. OSError for anything else."""
-    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    number = links.opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(number, "rb") as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise OSError(f"{path} is no regular file")

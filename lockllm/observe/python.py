@@ -39,7 +39,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
         """The folder or file that `import name` would take."""
         for folder in self.search:
             for path in (folder / name, folder / f"{name}.py"):
-                if path.is_file() if path.suffix == ".py" else (path / "__init__.py").is_file():
+                if opening.is_file(path if path.suffix == ".py" else path / "__init__.py"):
                     return path
         return None
 
@@ -58,7 +58,9 @@ def of_process(process: proc.Process, sites: tuple[str, ...] = ()) -> Environmen
     args = process.argv[1:] if launcher else ()
     found = of_launcher(launcher or process.exe, args, process.env, process.cwd, process.root, f"pid {process.pid}")
     mapped = [proc.inside(process.root, site) for site in sites]
-    extra = tuple(folder for folder in mapped if folder.is_dir() and folder.resolve() not in _resolved(found.search))
+    extra = tuple(
+        folder for folder in mapped if folder.is_dir() and opening.resolved(folder) not in _resolved(found.search)
+    )
     return build(found.source, found.prefix, found.python, (*extra, *found.search)) if extra else found
 
 
@@ -102,7 +104,7 @@ def of_launcher(
 def build(source: str, prefix: Path, python: str | None, search: tuple[Path, ...]) -> Environment:
     """The environment with these folders: what they hold is read now."""
     found, problems = distributions.scan(search)
-    torch = next((path for folder in search if (path := folder / "torch" / "version.py").is_file()), None)
+    torch = next((path for folder in search if opening.is_file(path := folder / "torch" / "version.py")), None)
     return Environment(
         source=source, prefix=prefix, python=python, search=search, distributions=found,
         torch=distributions.assignments(torch) if torch else None, problems=problems,
@@ -182,7 +184,7 @@ def _config_beside(launcher: str, root: Path) -> tuple[str, dict[str, str]] | No
 
 
 def _resolved(folders: Iterable[Path]) -> frozenset[Path]:
-    return frozenset(folder.resolve() for folder in folders)
+    return frozenset(map(opening.resolved, folders))
 
 
 def _config(path: Path) -> dict[str, str] | None:

@@ -83,8 +83,8 @@ def _parts(environment: Environment | None) -> Iterator[tuple[Path, Path]]:
     """The parts of torch, each with the folder that `$ORIGIN` stands for."""
     for site in environment.search if environment else ():
         folder = site / "torch" / "lib"
-        if folder.is_dir():
-            yield from ((folder, folder / name) for name in _ROOTS if (folder / name).is_file())
+        if opening.is_folder(folder):
+            yield from ((folder, folder / name) for name in _ROOTS if opening.is_file(folder / name))
             return
 
 

@@ -29,7 +29,7 @@ class Texts(Mapping[str, str]):
 
     def __init__(self, environment: Environment, package: str) -> None:
         found = environment.module(package)
-        self._folder = found.parent if found is not None and found.is_dir() else None
+        self._folder = found.parent if found is not None and opening.is_folder(found) else None
         self._package = package
         self._held: dict[str, str | None] = {}
         self._read = 0

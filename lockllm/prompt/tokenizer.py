@@ -52,7 +52,7 @@ def token_ids(
         return Unobserved(_PATH, "token ids need a tokenizer.json", "add the file to the checkpoint")
     if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST:
         return Unobserved(_PATH, f"tokenizer.json is no plain file of at most {_MOST // _MIB} MiB")
-    task = {"kind": "encode", "tokenizer": os.path.realpath(path)}
+    task = {"kind": "encode", "tokenizer": os.path.abspath(path)}
     outcome = run(task, list(texts), ("tokenizers",), bounds or limits(found.st_size), program)
     if not outcome.release:
         mend = 'pip install "lockllm-cli[tokenizers]", or name the serving interpreter with --python'
