@@ -97,7 +97,7 @@ def _moves(changes: list[Change]) -> list[Change]:
 
 def _because(changes: list[Change], before: Lock, after: Lock) -> list[Change]:
     moved = Moved([change.fact.path for change in changes])
-    spec = fact_spec(after)
+    spec = after.spec
     direct: dict[Path, Path] = {}
     for change in changes:
         fact = change.fact
@@ -120,11 +120,6 @@ def _cause(fact: Fact[Any], via: str, moved: Moved, spec: str) -> Path | None:
     if cause is not None:
         return cause
     return _ENGINE if via in _RESOLVED and _ENGINE in moved and fact.path != _ENGINE else None
-
-
-def fact_spec(lock: Lock) -> str:
-    """How a `# via` names the spec."""
-    return lock.spec.rsplit("/", 1)[-1]
 
 
 _LOOSER = "differences are judged otherwise"

@@ -20,8 +20,6 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     seen: bool
     value: Any = ABSENT
     source: str = ""
-    by: By | None = None
-    evidence: str = "computed"
     reason: str = ""
 
 
@@ -43,11 +41,10 @@ class Witnesses:
         first = readings[0]
         best = readings if len(readings) == 1 else [reading for reading in readings if reading.by == first.by]
         if all(registry.same(fact, first.value, other.value) for other in best[1:]):
-            return Word(seen=True, value=first.value, source=first.source, by=first.by, evidence=first.evidence)
+            return Word(seen=True, value=first.value, source=first.source)
         odd = next((each for each in best if not registry.same(fact, expected, each.value)), first)
         return Word(
-            seen=True, value=odd.value, source=odd.source, by=odd.by, evidence=odd.evidence,
-            reason=f"{len(best)} witnesses of one rank disagree",
+            seen=True, value=odd.value, source=odd.source, reason=f"{len(best)} witnesses of one rank disagree",
         )  # fmt: skip
 
     def complete(self, path: Path) -> bool:

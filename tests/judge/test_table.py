@@ -304,3 +304,206 @@ def test_the_most_precise_line_of_a_policy_holds(policy: Policy) -> None:
     held = Lock(values={DRIVER.path: "550"}, policy=table)
     report = verify(held, Observation(readings=(Reading(DRIVER, "570", "", By.FILE),)))
     assert report.exit_code == (0 if policy is REPORT else 1)
+
+
+def test_of_several_locks_the_one_that_passes_is_best() -> None:
+    good, moved = (Lock(values={STEADY.path: "vllm", DTYPE.path: each}) for each in ("bfloat16", "float16"))
+    unseen = Lock(values={STEADY.path: "vllm", MEMORY.path: registry.read(MEMORY, "80 GiB")})
+    wrong = Lock(values={STEADY.path: "sglang", DTYPE.path: "float16"})
+    seen = Observation(
+        readings=(Reading(STEADY, "vllm", "", By.ENDPOINT), Reading(DTYPE, "bfloat16", "", By.ENDPOINT)),
+        observed_at="2026-05-01T12:00:00Z",
+    )
+    reports = {
+        name: verify(lock, seen, name=name)
+        for name, lock in (("good", good), ("moved", moved), ("unseen", unseen), ("wrong", wrong))
+    }
+
+    def chosen(*names: str) -> Report:
+        return best([reports[name] for name in names])
+
+    assert chosen("moved", "good", "unseen").lock == "good"
+    assert chosen("moved", "good").others == ("moved: 1 mismatches, 0 unknown",)
+    assert chosen("wrong", "moved").lock == "moved"
+    assert chosen("moved", "unseen").lock == "unseen"  # nothing that was seen differs
+    assert chosen("unseen", "moved").others == ("moved: 1 mismatches, 0 unknown",)
+    assert chosen("wrong").others == ()
+
+
+def test_the_report_says_what_it_was_called_with() -> None:
+    seen = Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT),), host="gpu-01")
+    report = verify(Lock(values={STEADY.path: "vllm"}), seen)
+    assert (report.lock, report.subject, report.host, report.gate) == ("llm.lock", "", "gpu-01", "enforce")
+    named = verify(Lock(values={STEADY.path: "vllm"}), seen, name="a.lock", subject="server", gate="warn")
+    assert (named.lock, named.subject, named.gate) == ("a.lock", "server", "warn")
+
+
+def test_findings_that_only_inform_are_named() -> None:
+    fails = tuple(
+        Check(name, CheckStatus.FAIL, "so")
+        for name in ("check.files_complete", "check.one_weight_set", "check.bos_once")
+    )
+    seen = Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT),), checks=fails)
+    lock = Lock(values={STEADY.path: "vllm"}, policy={each.name: REPORT for each in fails[1:]})
+    report = verify(lock, seen)
+    assert report.told_only == {"check.one_weight_set", "check.bos_once"}
+    assert report.exit_code == 1
+    spared = verify(lock, seen, skip=("check.files_complete",))
+    assert spared.exit_code == 0
+    assert [check.name for check in spared.checks] == ["check.one_weight_set", "check.bos_once"]
+    assert verify(lock, seen, only=("check.files_complete",)).checks == fails[:1]
+
+
+@pytest.mark.parametrize(
+    ("only", "skip", "expected"),
+    [
+        ((), (), {"engine.name", "serve.dtype", "host.driver"}),
+        (("serve.*",), (), {"serve.dtype"}),
+        ((), ("serve.*",), {"engine.name", "host.driver"}),
+        (("serve.*", "host.*"), ("host.driver",), {"serve.dtype"}),
+        (("host",), (), {"host.driver"}),
+        ((), ("serve.*", "host.*"), {"engine.name"}),
+    ],
+)  # fmt: skip
+def test_only_and_skip_choose_what_is_judged(only: tuple[str, ...], skip: tuple[str, ...], expected: set[str]) -> None:
+    values = {STEADY.path: "vllm", DTYPE.path: "bfloat16", DRIVER.path: "550.1"}
+    seen = Observation(
+        readings=tuple(Reading(registry.find(path), value, "", By.ENDPOINT) for path, value in values.items())
+    )
+    report = verify(Lock(values=values), seen, only=only, skip=skip)
+    assert {result.fact.key for result in report.results} == expected
+
+
+def test_a_firm_key_that_was_not_seen_allows_nothing() -> None:
+    row = registry.fact("host.gpu")
+    firm = registry.fact(row.firm)
+    lock = Lock(
+        values={STEADY.path: "vllm", row.path: "NVIDIA H100 80GB HBM3", firm.path: registry.read(firm, "10de:2330")},
+        policy={row.key: COMPATIBLE},
+    )
+    other = Reading(row, "NVIDIA H999", "", By.ENDPOINT)
+    steady = Reading(STEADY, "vllm", "", By.ENDPOINT)
+
+    def status(*more: Reading) -> Status:
+        return outcome(verify(lock, Observation(readings=(steady, other, *more))), row.path)[0]
+
+    assert status() is MISMATCH
+    assert status(Reading(firm, registry.read(firm, "10de:9999"), "", By.ENDPOINT)) is MISMATCH
+    assert status(Reading(firm, registry.read(firm, "10de:2330"), "", By.ENDPOINT)) is ALLOWED
+
+
+COMMIT, CONFIG = registry.fact("checkpoint.commit"), registry.fact('checkpoint.files."config.json"')
+BYTES = {"size": 1, "sha256": "a" * 64}
+
+
+def followed(*readings: Reading, **more: Any) -> tuple[Status, int]:
+    lock = Lock(values={STEADY.path: "vllm", COMMIT.path: "a" * 40, CONFIG.path: BYTES})
+    return outcome(
+        verify(lock, Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT), *readings), **more)), COMMIT.path
+    )
+
+
+def test_what_follows_from_files_matches_where_their_bytes_were_read() -> None:
+    assert followed(Reading(CONFIG, BYTES, "", By.FILE)) == (MATCH, 0)
+    assert followed(Reading(CONFIG, BYTES, "", By.FILE, "cached")) == (MATCH, 0)
+    assert followed(Reading(CONFIG, BYTES, "", By.FILE, "claimed")) == (UNKNOWN, 3)
+    assert followed(Reading(CONFIG, {"size": 1, "sha256": "b" * 64}, "", By.FILE)) == (UNKNOWN, 1)
+    assert followed() == (UNKNOWN, 3)
+    assert followed(Reading(CONFIG, BYTES, "", By.PROCESS), Reading(CONFIG, BYTES, "", By.FILE, "claimed")) == (
+        MATCH,
+        0,
+    )
+
+
+def test_what_follows_is_not_said_to_be_seen() -> None:
+    lock = Lock(values={COMMIT.path: "a" * 40, CONFIG.path: BYTES})
+    report = verify(lock, Observation(readings=(Reading(CONFIG, BYTES, "", By.FILE),)))
+    result = next(each for each in report.results if each.fact is COMMIT or each.fact.path == COMMIT.path)
+    assert (result.seen, result.found, result.blocking, result.reason) == (False, "a" * 40, False, "")
+    assert result.source == "follows from checkpoint.files"
+
+
+def test_witnesses_of_one_rank_that_disagree_are_a_mismatch_with_a_reason() -> None:
+    lock = Lock(values={DTYPE.path: "bfloat16"})
+    both = [Reading(DTYPE, each, f"replica {each}", By.ENDPOINT) for each in ("bfloat16", "float16")]
+    for readings in (both, both[::-1]):
+        (result,) = verify(lock, Observation(readings=tuple(readings))).results
+        assert (result.status, result.found, result.source) == (MISMATCH, "float16", "replica float16")
+        assert result.reason == "2 witnesses of one rank disagree"
+    worse = [Reading(DTYPE, "float16", "", By.PROCESS)]
+    (result,) = verify(lock, Observation(readings=(both[0], *worse))).results
+    assert (result.status, result.reason) == (MATCH, "")
+    agreeing = [Reading(DTYPE, "bfloat16", "one", By.ENDPOINT), Reading(DTYPE, "bfloat16", "two", By.ENDPOINT)]
+    (result,) = verify(lock, Observation(readings=tuple(agreeing))).results
+    assert (result.status, result.source) == (MATCH, "one")
+    # Neither is what is locked: the first is told.
+    (result,) = verify(Lock(values={DTYPE.path: "float32"}), Observation(readings=tuple(both))).results
+    assert result.found == "bfloat16"
+
+
+def disagreement(*readings: Reading) -> Check | None:
+    report = verify(Lock(values={DTYPE.path: "bfloat16"}), Observation(readings=readings))
+    return next((check for check in report.checks if check.name == "check.witnesses_agree"), None)
+
+
+def test_a_lower_witness_that_differs_is_one_finding() -> None:
+    said, typed = (
+        Reading(DTYPE, "bfloat16", "GET /x", By.ENDPOINT),
+        Reading(DTYPE, "float16", "argument --dtype", By.PROCESS),
+    )
+    found = disagreement(said, typed)
+    assert found is not None
+    assert found.status is CheckStatus.FAIL
+    assert found.detail == "serve.dtype: bfloat16 (GET /x), but float16 (argument --dtype)"
+    assert found.mend == "restart the server, so that what runs is what is installed and given"
+    assert disagreement(said) is None
+    assert disagreement(said, Reading(DTYPE, "bfloat16", "", By.PROCESS)) is None
+    # A rule and a default say what an engine would do, not what was seen.
+    for by in (By.RULE, By.DEFAULT):
+        assert disagreement(said, Reading(DTYPE, "float16", "", by)) is None
+        assert disagreement(Reading(DTYPE, "bfloat16", "", by), Reading(DTYPE, "float16", "", By.DEFAULT)) is None
+    gone = disagreement(said, Reading(DTYPE, ABSENT, "argument --dtype", By.PROCESS))
+    assert gone is not None
+    assert gone.detail.endswith("but absent (argument --dtype)")
+    seed = registry.fact("serve.seed")
+    two = disagreement(said, typed, Reading(seed, 1, "a", By.ENDPOINT), Reading(seed, 2, "b", By.LOG))
+    assert two is not None
+    assert two.detail.count(";") == 1
+    assert two.detail.index("serve.dtype") < two.detail.index("serve.seed")
+
+
+def test_a_family_that_was_seen_whole_holds_nothing_more() -> None:
+    fact = registry.fact("serve.args.runner")
+    lock = Lock(values={STEADY.path: "vllm", fact.path: registry.read(fact, "generate")})
+    steady = Reading(STEADY, "vllm", "", By.ENDPOINT)
+    for family in (("serve", "args"), ("serve",)):
+        seen = Observation(readings=(steady,), complete=frozenset({family}))
+        assert outcome(verify(lock, seen), fact.path) == (MISMATCH, 1)
+    for family in ((), ("serve", "args", "runner"), ("env",)):
+        seen = Observation(readings=(steady,), complete=frozenset({family}))
+        assert outcome(verify(lock, seen), fact.path) == (UNKNOWN, 3)
+    # What could not be seen is not absent, whole family or not.
+    gap = Unobserved(fact.path, "the command is cut")
+    seen = Observation(readings=(steady,), complete=frozenset({("serve", "args")}), unobserved=(gap,))
+    assert outcome(verify(lock, seen), fact.path) == (UNKNOWN, 3)
+
+
+def test_a_waiver_warns_from_the_day_after_its_last() -> None:
+    waiver = Waiver(fact="host.driver", found="535.1", reason="spare", until="2026-05-01")
+    for day, words in (("2026-05-01", []), ("2026-05-02", ["the waiver of host.driver ended on 2026-05-01"])):
+        lock = Lock(values={STEADY.path: "vllm"}, waive=(waiver,))
+        seen = Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT),), observed_at=f"{day}T12:00:00Z")
+        assert list(verify(lock, seen).warnings) == words
+
+
+@pytest.mark.parametrize(
+    ("stage", "due", "status"),
+    [
+        (Stage.LIVE, Stage.PREFLIGHT, UNKNOWN), (Stage.LIVE, Stage.LIVE, UNKNOWN), (Stage.LIVE, Stage.ALL, NOT_DUE),
+        (Stage.PREFLIGHT, Stage.PREFLIGHT, UNKNOWN), (Stage.PREFLIGHT, Stage.LIVE, NOT_DUE), (Stage.PREFLIGHT, Stage.ALL, NOT_DUE),
+        (Stage.ALL, Stage.LIVE, UNKNOWN), (Stage.ALL, Stage.ALL, UNKNOWN),
+    ],
+)  # fmt: skip
+def test_a_running_servers_fact_is_due_where_it_can_be_seen(stage: Stage, due: Stage, status: Status) -> None:
+    gap = Unobserved(DTYPE.path, "later", due=due)
+    assert outcome(judged(DTYPE, "bfloat16", None, EXACT, stage=stage, unobserved=(gap,)), DTYPE.path)[0] is status
