@@ -1,5 +1,4 @@
 """lockllm pins everything that turns a model's weights into tokens, and says what moved."""
 
-from __future__ import annotations
-
+# No `from __future__` here: it is a real import, in which an interrupt would print a traceback.
 __version__ = "0.1.0"

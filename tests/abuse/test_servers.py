@@ -141,6 +141,8 @@ TALKS: dict[str, Talk] = {
 
 
 ASKED = ("--stage", "live", "--timeout", "1", "--api-key-env", "KEY")
+PATIENTLY = ("--stage", "live", "--timeout", "60", "--api-key-env", "KEY")
+"""For servers whose answer counts: on a busy machine a large one takes its time."""
 KEY = {"KEY": "key-hidden-value"}
 
 
@@ -200,7 +202,7 @@ def echoes(connection: socket.socket, over: threading.Event, request: bytes) -> 
 def test_a_key_that_a_server_says_back_is_not_told(work: Path, ours: Ours, command: tuple[str, ...]) -> None:
     (work / "llm.lock").write_text(LOCK)
     with listening(echoes) as heard:
-        words = ("--server", f"127.0.0.1:{heard.port}", *ASKED, "--header", "X-Api-Key: header-hidden-value")
+        words = ("--server", f"127.0.0.1:{heard.port}", *PATIENTLY, "--header", "X-Api-Key: header-hidden-value")
         done, _, _ = measured(ours, *command, *words, env=KEY)
     assert any(b"key-hidden" in each and b"header-hidden" in each for each in heard.requests)
     assert "hidden" not in done.out + done.err
@@ -215,7 +217,7 @@ def test_nothing_goes_to_another_host(work: Path, ours: Ours) -> None:
     (work / "llm.lock").write_text(LOCK)
     with listening(routes({"/version": {"version": "0.10.2"}})) as other, listening(sends_away) as heard:
         proxies = dict.fromkeys(("http_proxy", "HTTP_PROXY", "ALL_PROXY"), f"http://127.0.0.1:{other.port}")
-        words = ("--server", f"127.0.0.1:{heard.port}", *ASKED, "--header", f"X-Other: {other.port}")
+        words = ("--server", f"127.0.0.1:{heard.port}", *PATIENTLY, "--header", f"X-Other: {other.port}")
         done, _, _ = measured(ours, "verify", *words, env={**KEY, **proxies})
     assert done.code == 3
     assert heard.requests
@@ -266,7 +268,7 @@ def test_what_an_engine_never_says_is_bounded_where_it_is_read(work: Path, ours:
     engine, paths = ENGINES[name]
     (work / "llm.lock").write_text(LOCK.replace("vllm", engine))
     with listening(routes(paths)) as heard:
-        done, used, most = measured(ours, "observe", "--server", f"127.0.0.1:{heard.port}", *ASKED, env=KEY)
+        done, used, most = measured(ours, "observe", "--server", f"127.0.0.1:{heard.port}", *PATIENTLY, env=KEY)
     assert done.code == 0, done.err
     assert json.loads(done.out)["facts"]["engine.name"][0]["value"] == engine
     assert len(done.out) < 2 << 20

@@ -260,10 +260,10 @@ def test_a_lock_of_the_hub_verifies_on_the_host_that_downloaded_it(
     desk.spec()
     assert desk.lock() == 0, desk.err
     snapshot = downloaded(hub, cache_dir=str(tmp_path / "hf" / "hub"))
-    assert run(["verify"]) == 0
+    assert run(["verify", "--stage", "preflight"]) == 0
     blob = (snapshot / "model.safetensors").resolve()
     held = bytearray(blob.read_bytes())
     held[-1] ^= 1
     blob.chmod(0o644)
     blob.write_bytes(held)
-    assert run(["verify", "--rehash"]) == 1
+    assert run(["verify", "--stage", "preflight", "--rehash"]) == 1

@@ -327,7 +327,7 @@ def test_checking_names_what_the_spec_would_move(text: str, stale: list[str]) ->
         ("0.10.2", "0.11.0", ["engine.version"]),
         ('"vllm"', '"sglang"', ["engine.name"]),
         ('path = "model"', 'repo = "a/b"', ["checkpoint.repo"]),
-        ('path = "model"', 'path = "model"\ninclude = ["*.json"]', ["checkpoint.files"]),
+        ('path = "model"', 'path = "model"\ninclude = ["*.json"]', ["checkpoint.files", "checkpoint.include"]),
     ],
 )
 def test_checking_names_a_moved_engine_or_checkpoint(before: str, after: str, stale: list[str]) -> None:
