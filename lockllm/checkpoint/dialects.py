@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from lockllm.checkpoint.scheme import (
     Config,
     Quantization,
@@ -25,14 +27,65 @@ from lockllm.checkpoint.scheme import (
     truth,
 )  # fmt: skip
 from lockllm.checkpoint.scheme_groups import compressed_tensors, modelopt, quark, torchao
+from lockllm.checkpoint.scheme_rules import rules, varied
 
 Dialect = Callable[[Config], Quantization]
 
 
 def canonical(config: Config) -> Quantization:
-    """The canonical form of a quantization config."""
+    """The canonical form of a quantization config, with the rules of single modules."""
+    named = {**config, "quant_method": method_of(config)}
+    found = rules(named, uniform)
+    return varied(uniform(named), found, is_default=named["quant_method"] not in _NO_DEFAULT)
+
+
+def before(config: Config) -> Quantization:
+    """As locks of edition 1 hold it: rules of single modules, and what was not known then, are passed over."""
     method = method_of(config)
-    return DIALECTS.get(method.replace("_", "-"), _other)({**config, "quant_method": method})
+    new = method.replace("_", "-") in _NEW
+    named = {**config, "quant_method": "unknown" if method == "mlx" else method}
+    return _other(named) if new else DIALECTS.get(method.replace("_", "-"), _other)(named)
+
+
+def uniform(config: Config) -> Quantization:
+    """The canonical form of what holds for every module that no rule names."""
+    method = method_of(config)
+    made = DIALECTS.get(method.replace("_", "-"), _other)({**config, "quant_method": method})
+    return msgspec.structs.replace(
+        made,
+        desc_act=_act_order(config), scale_format=made.scale_format or _scale_format(config),
+        compute_dtype=made.compute_dtype or text(config.get("compute_dtype")),
+        expert_dtype=text(config.get("expert_dtype")), kv_cache_dynamic=_kv_dynamic(config), says=_nothing(config),
+    )  # fmt: skip
+
+
+def _act_order(config: Config) -> bool | str | None:
+    """GPTQ's `desc_act`, or `actorder` of compressed-tensors' weights."""
+    for group in table(config.get("config_groups")).values():
+        if order := text(table(table(group).get("weights")).get("actorder")):
+            return order
+    return truth(config.get("desc_act"))
+
+
+def _scale_format(config: Config) -> str | None:
+    """`scale_fmt` of fp8, or `scale_dtype` of compressed-tensors' weights."""
+    for group in table(config.get("config_groups")).values():
+        if kind := text(table(table(group).get("weights")).get("scale_dtype")):
+            return kind.removeprefix("torch.")
+    return text(config.get("scale_fmt"))
+
+
+def _kv_dynamic(config: Config) -> bool | None:
+    scheme_ = config.get("kv_cache_scheme")
+    return False if scheme_ == "static" else truth(table(scheme_).get("dynamic"))
+
+
+def _nothing(config: Config) -> frozenset[str]:
+    """What a modelopt file says there is none of: its exporter writes every key."""
+    inner = {**config, **table(config.get("quantization"))}
+    cache = {"kv_cache"} if "kv_cache_quant_algo" in inner and not inner["kv_cache_quant_algo"] else set()
+    lists = [inner[key] for key in ("exclude_modules", "ignore") if isinstance(inner.get(key), list)]
+    return frozenset(cache | ({"ignored"} if lists and not any(lists) else set()))
 
 
 def method_of(config: Config) -> str:
@@ -47,7 +100,15 @@ def method_of(config: Config) -> str:
         ("gptq", ("desc_act", "damp_percent", "true_sequential")), ("aqlm", ("num_codebooks",)),
         ("auto-round", ("autoround_version",)),
     )  # fmt: skip
-    return next((method for method, keys in marks if any(key in config for key in keys)), "unknown")
+    found = next((method for method, keys in marks if any(key in config for key in keys)), "unknown")
+    return "mlx" if found == "unknown" and _is_mlx(config) else found
+
+
+def _is_mlx(config: Config) -> bool:
+    """MLX names no method: bits, a group's size and maybe a mode, then modules by name."""
+    sized = all(isinstance(config.get(key), int) for key in ("bits", "group_size"))
+    others = [value for key, value in config.items() if key not in ("bits", "group_size", "mode", "quant_method")]
+    return sized and ("mode" in config or bool(others)) and all(isinstance(value, (dict, bool)) for value in others)
 
 
 def _weight_only(config: Config, bits: Any, group: Any, **fields: Any) -> Quantization:
@@ -120,11 +181,13 @@ def _bitsandbytes(config: Config) -> Quantization:
             checkpoint_format=kind,
             scheme=kind,
             ignored=ignored,
+            double_quant=bool(config.get("bnb_4bit_use_double_quant")),
+            compute_dtype=(text(config.get("bnb_4bit_compute_dtype")) or "float32").removeprefix("torch."),
         )
     return Quantization(
         method=config["quant_method"], checkpoint_format="llm_int8", scheme="llm_int8", bits=8, weight_type="int",
         weight_granularity="channel", activation_bits=8, activation_type="int", activation_dynamic=True,
-        ignored=ignored,
+        ignored=ignored, outlier_threshold=number(config.get("llm_int8_threshold")),
     )  # fmt: skip
 
 
@@ -205,6 +268,29 @@ def _quanto(config: Config) -> Quantization:
         activation_type=act_kind, activation_dynamic=False if acts else None,
         scheme=scheme(bits, kind, "channel", activation_bits=acts or 16, activation_type=act_kind, dynamic=False),
         ignored=names(config.get("modules_to_not_convert")),
+    )  # fmt: skip
+
+
+def _mlx(config: Config) -> Quantization:
+    """MLX's own formats (mlx 0.29 `mx.quantize`): affine, mxfp4, nvfp4, mxfp8; weights alone."""
+    mode = text(config.get("mode")) or "affine"
+    sizes = {"affine": (4, 64), "mxfp4": (4, 32), "nvfp4": (4, 16), "mxfp8": (8, 32)}
+    default_bits, default_group = sizes.get(mode, sizes["affine"])
+    bits = number(config.get("bits")) or default_bits
+    group = size(config.get("group_size")) or default_group
+    if mode == "affine":
+        return _weight_only(config, bits, group, checkpoint_format=mode, symmetric=False)
+    name = mode if mode == "mxfp8" else mode + "a16"
+    return _weight_only(config, bits, group, weight_type="float", checkpoint_format=mode, symmetric=True, scheme=name)
+
+
+def _mxfp8(config: Config) -> Quantization:
+    dynamic = config.get("activation_scheme", "dynamic") != "static"
+    return Quantization(
+        method=config["quant_method"], checkpoint_format=text(config.get("fmt")), bits=8, weight_type="float",
+        weight_granularity="group", group_size=32, symmetric=True, activation_bits=8, activation_type="float",
+        activation_dynamic=dynamic, scheme="mxfp8", scale_format="ue8m0",
+        ignored=names(config.get("modules_to_not_convert"), config.get("ignored_layers"), config.get("ignore")),
     )  # fmt: skip
 
 
@@ -305,6 +391,10 @@ DIALECTS: dict[str, Dialect] = {
     "modelopt-fp4": modelopt, "modelopt-mixed": modelopt, "quark": quark, "torchao": torchao, "hqq": _hqq,
     "aqlm": _aqlm,
     "auto-round": _auto_round, "autoround": _auto_round, "exl2": _exl, "exl3": _exl, "quanto": _quanto, "eetq": _eetq,
-    "vptq": _vptq, "higgs": _higgs, "bitnet": _bitnet, "fp-quant": _fp_quant, "sinq": _hqq, "marlin": _gptq,
+    "intel/auto-round": _auto_round, "inc": _auto_round, "mlx": _mlx, "mxfp8": _mxfp8, "modelopt-mxfp8": modelopt,
+    "modelopt-fp8": modelopt, "vptq": _vptq, "higgs": _higgs, "bitnet": _bitnet, "fp-quant": _fp_quant, "sinq": _hqq, "marlin": _gptq,
 }  # fmt: skip
 """`quant_method`, with `-` for `_` -> its reader."""
+_NEW = frozenset({"mlx", "mxfp8", "modelopt-mxfp8", "modelopt-fp8", "intel/auto-round", "inc"})
+_NO_DEFAULT = frozenset({"compressed-tensors", "modelopt", "modelopt_mixed"})
+"""Methods whose rules name every module: nothing holds for the others."""

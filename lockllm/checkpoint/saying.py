@@ -115,12 +115,14 @@ def say(
         said.readings += quantization.readings([])
     elif source == "params.json":
         said.readings += config.of_params(parsed.get(source, {}))
-        said.readings += quantization.readings(quantization.declarations({source: parsed.get(source, {})}))
+        said.readings += quantization.readings(
+            quantization.declarations({source: parsed.get(source, {})}, selection.edition)
+        )
         said.readings.append(generation.stops({}, parsed.get(generation.GENERATION)))
     else:
         said.readings += of_format(parsed.get(source, {}))
         said.readings += _generation(parsed, documents.broken, findings, major, said)
-        places = quantization.declarations(parsed)
+        places = quantization.declarations(parsed, selection.edition)
         said.readings += quantization.readings(places)
         findings.add(quantization.agree(places))
         said.readings += declared.tokenizer(parsed.get(declared.TOKENIZER_CONFIG, {}))

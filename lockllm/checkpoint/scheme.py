@@ -26,6 +26,16 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     activation_dynamic: bool | str | None = None
     kv_cache: str | None = None
     ignored: tuple[str, ...] = ()
+    desc_act: bool | str | None = None  # the order in which columns were quantized, where it is not their own
+    double_quant: bool | None = None  # whether the scales are quantized, too
+    compute_dtype: str | None = None
+    outlier_threshold: float | None = None
+    scale_format: str | None = None  # ue8m0: scales are powers of two
+    expert_dtype: str | None = None
+    kv_cache_dynamic: bool | None = None  # false: scales are read from the checkpoint
+    groups: tuple[str, ...] = ()  # where it varies by module: `w8a16 group 64: PATTERN, PATTERN`
+    rules: tuple[Any, ...] = ()  # the same, to be held against the tensors; no fact
+    says: frozenset[str] = frozenset()  # fields that the file sets to nothing on purpose; no fact
 
 
 def scheme(

@@ -34,6 +34,10 @@ _NAMED = {
     "chat_template.json": TEMPLATE, "preprocessor_config.json": PROCESSOR, "processor_config.json": PROCESSOR,
     "video_preprocessor_config.json": PROCESSOR, "adapter_config.json": ADAPTER,
 }  # fmt: skip
+_TOKENIZERS = frozenset(
+    {"tiktoken.model", "bpe.model", "spm.model", "sentencepiece.model", "vocab.bpe", "encoder.json"}
+)
+"""Vocabularies under the names that remote tokenizers use (Kimi, GLM-4, Plamo); of no role in locks of edition 1."""
 _PATTERNS = (
     ("tokenizer.model.v*", TOKENIZER), ("*.tiktoken", TOKENIZER),
     ("image_processor*.json", PROCESSOR), ("adapter_model*", ADAPTER), ("*.index.json", INDEX), ("*.py", CODE),
@@ -92,6 +96,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     kept: Mapping[str, str]
     excluded: Mapping[str, str]
     second: Mapping[str, tuple[str, ...]] = {}  # further sets of weights at the top: format -> files
+    edition: int = EDITION  # of the rule, and of what is read out of the files
 
     def role(self, *roles: str) -> tuple[str, ...]:
         """The kept files of these roles."""
@@ -142,14 +147,14 @@ def select(
         if reason is None and _matches(name, exclude):
             reason = "in exclude"
         if reason is None:
-            kept[name] = role(name, chosen)
+            kept[name] = role(name, chosen, by.edition)
         else:
             excluded[name] = reason
     second = {kind: files for kind, files in sets.items() if kind != chosen and kind not in {"peft", "pth"}}
-    return Selection(format=chosen, kept=kept, excluded=excluded, second=second)
+    return Selection(format=chosen, kept=kept, excluded=excluded, second=second, edition=by.edition)
 
 
-def role(name: str, format_: str = "") -> str:
+def role(name: str, format_: str = "", edition: int = EDITION) -> str:
     """What a file is for."""
     base = name.rpartition("/")[2].lower()
     if format_ == "tensorrt-llm" and base.endswith(".engine"):
@@ -159,6 +164,8 @@ def role(name: str, format_: str = "") -> str:
         return named
     if name.lower().startswith("additional_chat_templates/") and base.endswith(".jinja"):
         return TEMPLATE
+    if edition >= 2 and base in _TOKENIZERS:
+        return TOKENIZER
     if _any(base, _ROLES):
         return next(meant for pattern, meant in _PATTERNS if fnmatchcase(base, pattern))
     return WEIGHTS if _WEIGHT.match(base) else OTHER

@@ -10,6 +10,7 @@ import pytest
 
 from lockllm.checkpoint import look
 from lockllm.checkpoint.dialects import canonical
+from lockllm.checkpoint.quantization import agree, declarations
 from lockllm.facts.registry import dump, find, read
 
 FOLDERS = sorted((Path(__file__).parent / "data" / "configs").iterdir())
@@ -117,6 +118,135 @@ def test_a_quantization_config_has_one_canonical_form(config: dict[str, Any], wa
     assert {key: getattr(found, key) for key in want} == want
 
 
+INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}
+FP8 = {"num_bits": 8, "type": "float", "strategy": "channel"}
+VARIED = [
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {"+:.*down": {"bits": 8}, "-:.*gate": {}}},
+     ("none: -:.*gate", "w4a16 group 128: all others", "w8a16 group 128: +:.*down")),
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {".*down": {"group_size": 32}}},
+     ("w4a16 group 128: all others", "w4a16 group 32: .*down")),
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {"x": {"desc_act": True}}},
+     ("w4a16 group 128 act-order: x", "w4a16 group 128: all others")),
+    ({"quant_method": "auto-round", "bits": 4, "group_size": 128, "extra_config": {"a.b": {"bits": 8}, "lm_head": {"bits": 16}}},
+     ("none: lm_head", "w4a16 group 128: all others", "w8a16 group 128: a.b")),
+    ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "int4", "group_size": 32, "qscheme": "per_group"}},
+      "layer_quant_config": {"*attn*": {"weight": {"dtype": "int8", "qscheme": "per_tensor"}}}},
+     ("w4a16 group 32: all others", "w8a16: *attn*")),
+    ({"quant_method": "mlx", "bits": 4, "group_size": 64, "a.b": {"bits": 8, "group_size": 32}, "c": False},
+     ("none: c", "w4a16 group 64 asymmetric: all others", "w8a16 group 32 asymmetric: a.b")),
+    ({"quant_method": "mlx", "bits": 4, "group_size": 32, "mode": "mxfp4", "a.b": {"bits": 8, "group_size": 64}},
+     ("mxfp4a16 group 32 symmetric: all others", "w8a16 group 64 asymmetric: a.b")),
+    ({"quant_method": "modelopt", "quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {
+        "a": {"quant_algo": "FP8"}, "b": {"quant_algo": "NVFP4", "group_size": 16}}}},
+     ("fp8-static symmetric: a", "nvfp4 group 16 symmetric: b")),
+    ({"quant_method": "compressed-tensors", "config_groups": {
+        "g": {"weights": INT4, "targets": ["re:.*mlp.*"]}, "h": {"weights": FP8, "targets": ["re:.*attn.*"]}}},
+     ("w4a16 group 128 symmetric: re:.*mlp.*", "w8a16 symmetric: re:.*attn.*")),
+    ({"quant_method": "fp8", "weight_block_size": [128, 128], "expert_dtype": "fp4"},
+     ("fp8-block group 128x128 symmetric: all others", "mxfp4a16 group 32 symmetric: experts")),
+    ({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig"},
+      "a.b": {"_type": "Int4WeightOnlyConfig", "_data": {"group_size": 32}}, "c": None}},
+     ("none: c", "w4a16 group 32: a.b", "w8a16: all others")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "groups"), VARIED)
+def test_a_quantization_that_varies_by_module_is_mixed_with_its_groups(
+    config: dict[str, Any], groups: tuple[str, ...]
+) -> None:
+    found = canonical(config)
+    assert (found.scheme, found.groups) == ("mixed", groups)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {"-:.*gate": {}, "+:.*up": {"bits": 4}}},
+        {"quant_method": "auto-round", "bits": 4, "group_size": 128, "extra_config": {"lm_head": {"bits": 16}}},
+        {"quant_method": "mlx", "bits": 4, "group_size": 64, "lm_head": False, "a": {"bits": 4, "group_size": 64}},
+    ],
+)
+def test_rules_that_move_no_bits_leave_one_scheme_and_are_told_all_the_same(config: dict[str, Any]) -> None:
+    found = canonical(config)
+    assert found.scheme == "w4a16"
+    assert found.groups
+
+
+def test_thousands_of_module_rules_become_a_few_lines_that_move_with_each() -> None:
+    rules = {f"model.layers.{number}.mlp": {"quant_algo": "FP8"} for number in range(3000)}
+    config = {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": rules}
+    (line,) = canonical(config).groups
+    assert line.startswith("fp8-static symmetric: 3000 patterns, sha256 ")
+    rules["model.layers.3000.mlp"] = rules.pop("model.layers.0.mlp")
+    assert canonical(config).groups != (line,)
+
+
+@pytest.mark.parametrize(
+    ("config", "field", "values"),
+    [
+        ({"quant_method": "gptq", "bits": 4}, "desc_act", (True, False)),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, ("bnb_4bit_use_double_quant", "double_quant"), (True, False)),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, ("bnb_4bit_compute_dtype", "compute_dtype"), ("bfloat16", "float32")),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, ("llm_int8_threshold", "outlier_threshold"), (6.0, 0.0)),
+        ({"quant_method": "fp8"}, ("scale_fmt", "scale_format"), ("ue8m0", "float32")),
+        ({"quant_method": "fp8"}, "expert_dtype", ("fp4", "fp8")),
+    ],
+)  # fmt: skip
+def test_what_moves_numbers_is_a_field_of_its_own(config: dict[str, Any], field: Any, values: tuple[Any, Any]) -> None:
+    key, name = (field, field) if isinstance(field, str) else field
+    assert tuple(getattr(canonical({**config, key: value}), name) for value in values) == values
+
+
+@pytest.mark.parametrize(
+    ("config", "want"),
+    [
+        ({"quantization": {"group_size": 64, "bits": 4}}, {"method": "mlx", "scheme": "w4a16", "checkpoint_format": "affine"}),
+        ({"quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4"}}, {"method": "mlx", "scheme": "mxfp4a16"}),
+        ({"quantization": {"group_size": 16, "bits": 4, "mode": "nvfp4"}}, {"method": "mlx", "scheme": "nvfp4a16"}),
+        ({"quantization": {"group_size": 32, "bits": 8, "mode": "mxfp8"}}, {"method": "mlx", "scheme": "mxfp8"}),
+        ({"quantization_config": {"group_size": 64, "bits": 6, "mode": "affine"}}, {"method": "mlx", "bits": 6}),
+        ({"text_config": {"quantization": {"group_size": 64, "bits": 3}}}, {"method": "mlx", "bits": 3}),
+        ({"quantization": {"group_size": 64, "bits": 4}, "quantization_config": {"group_size": 64, "bits": 4}}, {"method": "mlx"}),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, {"method": "gptq"}),
+    ],
+)  # fmt: skip
+def test_mlx_is_known_by_its_own_key(config: dict[str, Any], want: dict[str, Any]) -> None:
+    found = declarations({"config.json": config})[0][0]
+    assert {key: getattr(found, key) for key in want} == want
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "what"),
+    [
+        ({"exclude_modules": ["lm_head"]}, {"ignore": ["lm_head", "*attn*"]}, "ignored"),
+        ({"kv_cache_quant_algo": None}, {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "kv_cache"),
+        ({"kv_cache_quant_algo": "NVFP4"}, {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "kv_cache"),
+        ({"exclude_modules": []}, {"ignore": ["lm_head"]}, "ignored"),
+        ({}, {"ignore": ["lm_head"]}, None),
+        ({"exclude_modules": ["b", "a"]}, {"ignore": ["a", "b"]}, None),
+    ],
+)
+def test_two_files_that_declare_differently_disagree(
+    one: dict[str, Any], two: dict[str, Any], what: str | None
+) -> None:
+    first = {"quant_method": "modelopt", "quant_algo": "NVFP4", **two}
+    files = {
+        "config.json": {"quantization_config": first},
+        "hf_quant_config.json": {"quantization": {"quant_algo": "NVFP4", **one}},
+    }
+    found = agree(declarations(files))
+    assert found is not None
+    assert found.status.value == ("pass" if what is None else "fail")
+    assert what is None or found.detail.startswith(what)
+
+
+def test_a_lock_of_an_older_rule_is_held_against_what_that_rule_read() -> None:
+    for config, _ in VARIED[:4]:
+        held = declarations({"config.json": {"quantization_config": config}}, edition=1)[0][0]
+        assert (held.scheme, held.groups) == ("w4a16", ())
+    assert declarations({"config.json": {"quantization": {"group_size": 64, "bits": 4}}}, edition=1) == []
+
+
 @pytest.mark.parametrize(
     "value", [None, 7, "text", [], [1], {"a": 1}, True, [[]], 1e300, {"weights": {"num_bits": "x"}}]
 )
@@ -124,6 +254,7 @@ def test_a_quantization_config_of_wrong_shapes_is_read_as_far_as_it_goes(value: 
     keys = (
         "bits", "group_size", "quant_type", "config_groups", "global_quant_config", "ignore", "modules_to_not_convert",
         "kv_cache_scheme", "weight_block_size", "quant_config", "weights", "num_codebooks", "quantization", "data_type",
+        "dynamic", "extra_config", "layer_quant_config", "quantized_layers", "expert_dtype", "scale_fmt", "desc_act",
         "forward_dtype", "kv_cache_quant_config", "in_group_size", "nbits_per_codebook", "quant_algo", "activations",
     )  # fmt: skip
     from lockllm.checkpoint.dialects import DIALECTS
