@@ -40,6 +40,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""  # when, RFC 3339
 
 
+_JUDGED = "2"  # moves with what headers are held against: findings of an older rule are not believed
+
+
 class Headers(msgspec.Struct, frozen=True, kw_only=True):
     """What all headers of the weight files said together, when nothing was wrong with them."""
 
@@ -163,7 +166,7 @@ def keep(cache: Cache, found: Mapping[str, tuple[str, Digest]]) -> None:
 
 def headers_key(paths: Mapping[str, str], now_ns: int) -> str | None:
     """The key of what the headers of these files say; None where one was modified just now or cannot be seen."""
-    lines = []
+    lines = [_JUDGED]
     for name, path in sorted(paths.items()):
         try:
             found = stamp(os.stat(path))

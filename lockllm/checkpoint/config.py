@@ -21,8 +21,8 @@ Found = tuple[Any, str]
 """A value and where it stands."""
 
 
-def of_config(config: Mapping[str, Any]) -> Iterator[Reading]:
-    """Readings of a Hugging Face config.json."""
+def of_config(config: Mapping[str, Any], edition: int = 2) -> Iterator[Reading]:
+    """Readings of a Hugging Face config.json. `edition`: of the lock, where its rule was another one."""
     text, at = text_part(config)
     architectures = config.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else None
@@ -33,10 +33,31 @@ def of_config(config: Mapping[str, Any]) -> Iterator[Reading]:
         length, where = _first(config, CONFIG, _LONG_NAMES)
     yield _seen("max_position_embeddings", length, where)
     turned = rope(text, at)
-    yield from _rope_readings(turned if turned["rope_type"][0] or text is config else rope(config, CONFIG), at)
+    turned = turned if turned["rope_type"][0] or text is config else rope(config, CONFIG)
+    if edition >= 2 and (without := _no_rope(text, at)) is not None:
+        turned = {**turned, "rope_type": without}
+    yield from _rope_readings(turned, at)
     yield _seen("sliding_window", sliding_window(text), _at(at, "sliding_window"))
     tied, where = _first(config, CONFIG, ("tie_word_embeddings",))
+    if tied is None and edition >= 2:
+        tied, where = _first(text, at, ("tie_word_embeddings",))
     yield _seen("tie_word_embeddings", tied if isinstance(tied, bool) else None, where)
+    if edition >= 2:
+        yield from _positions(text, at)
+
+
+def _positions(text: Mapping[str, Any], at: str) -> Iterator[Reading]:
+    """What else decides how far positions reach: told where the file says it."""
+    scaling: Mapping[str, Any] = next(
+        (text[name] for name in ("rope_parameters", "rope_scaling") if isinstance(text.get(name), dict)), {}
+    )
+    for name in ("attention_chunk_size", "partial_rotary_factor", "compress_rope_theta"):
+        value = text.get(name)
+        where = _at(at, name)
+        if value is None and name in scaling:
+            value, where = scaling[name], _at(at, f"rope_parameters.{name}")
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield _seen(name, value, where)
 
 
 def of_params(params: Mapping[str, Any]) -> Iterator[Reading]:
@@ -175,6 +196,16 @@ def rope(text: Mapping[str, Any], at: str) -> dict[str, Found]:
         "rope_factor": (scaling.get("factor"), f"{place}.factor"),
         "original_max_position_embeddings": (original, original_at),
     }  # fmt: skip
+
+
+def _no_rope(text: Mapping[str, Any], at: str) -> Found | None:
+    """Where a model has no rotary positions at all, whatever else it says: Granite 4 H, Nemotron-H.
+
+    transformers 5.24: `GraniteMoeHybridConfig.position_embedding_type`; `NemotronHAttention` applies none.
+    """
+    if str(text.get("position_embedding_type", "")).lower() == "nope":
+        return "none", _at(at, "position_embedding_type")
+    return ("none", _at(at, "model_type")) if text.get("model_type") == "nemotron_h" else None
 
 
 def sliding_window(text: Mapping[str, Any]) -> int | None:

@@ -15,7 +15,9 @@ from lockllm.facts.observation import By, Check, CheckStatus, Reading
 from lockllm.facts.registry import seen
 
 SIDECARS = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
-_FIELDS = tuple(field.name for field in msgspec.structs.fields(Quantization) if field.name not in ("rules", "says"))
+_FIELDS = tuple(
+    field.name for field in msgspec.structs.fields(Quantization) if field.name not in ("rules", "raw", "says")
+)
 _NUMBERS = (
     "method", "scheme", "bits", "group_size", "symmetric", "desc_act", "scale_format", "compute_dtype", "double_quant",
     "expert_dtype", "groups",
@@ -28,7 +30,11 @@ Declaration = tuple[Quantization, str]
 
 def declarations(files: Mapping[str, Mapping[str, Any]], edition: int = 2) -> list[Declaration]:
     """Every place that declares a quantization, the one that counts first. `edition`: of the lock that is held against it."""
-    read = dialects.canonical if edition >= 2 else dialects.before
+
+    def read(held: Mapping[str, Any]) -> Quantization:
+        made = dialects.canonical(held) if edition >= 2 else dialects.before(held)
+        return msgspec.structs.replace(made, raw=held)
+
     found = []
     config = files.get(CONFIG, {})
     for part, at in text_parts(config):

@@ -8,7 +8,18 @@ from typing import Any
 
 import msgspec
 
-from lockllm.checkpoint import bounded, config, declared, generation, quantization, weights
+from lockllm.checkpoint import (
+    adapters,
+    bounded,
+    config,
+    declared,
+    generation,
+    modules,
+    quantization,
+    safetensors,
+    tying,
+    weights,
+)
 from lockllm.checkpoint import cache as digests
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
@@ -23,6 +34,9 @@ _TEXTS = frozenset({
     "chat_template.json", "processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json",
     "adapter_config.json", "added_tokens.json",
 })  # fmt: skip
+_DECLARING = (
+    "config.json", "params.json", "hf_quant_config.json", "quantize_config.json", "quant_config.json", "adapter_config.json",
+)  # fmt: skip
 _TEXT_LIMIT = 16 * 2**20
 _ALL_TEXTS = 64 * 2**20  # of one checkpoint, held until its prompt is made
 _NOT_READ = "was not fetched from the Hub: it does not reach inference"
@@ -102,7 +116,6 @@ def say(
         return _of_gguf(files, selection, findings)
     said = Said(readings=[], unobserved=[], weights=weights.Weights())
     parsed = documents.parsed
-    of_format = {"tensorrt-llm": config.of_engine_config}.get(selection.format, config.of_config)
     native = selection.format == "mistral" and ("params.json" in files or config.CONFIG not in files)
     source = "params.json" if native else config.CONFIG
     if source in documents.broken:
@@ -120,7 +133,9 @@ def say(
         )
         said.readings.append(generation.stops({}, parsed.get(generation.GENERATION)))
     else:
-        said.readings += of_format(parsed.get(source, {}))
+        held = parsed.get(source, {})
+        built = selection.format == "tensorrt-llm"
+        said.readings += config.of_engine_config(held) if built else config.of_config(held, selection.edition)
         said.readings += _generation(parsed, documents.broken, findings, major, said)
         places = quantization.declarations(parsed, selection.edition)
         said.readings += quantization.readings(places)
@@ -131,6 +146,8 @@ def say(
     if selection.format == "tensorrt-llm":
         _ranks(parsed.get(config.CONFIG, {}), selection, findings)
     said.weights = _of_weights(files, selection, parsed, findings, memory)
+    if source == config.CONFIG and selection.format != "peft":
+        tying.agree(parsed.get(config.CONFIG, {}), findings)
     if said.weights.dtypes:
         dtypes = weights.ordered(said.weights.dtypes)
         said.readings.append(seen("checkpoint.tensor_dtypes", dtypes, "headers of the weight files", By.FILE))
@@ -200,7 +217,8 @@ def _of_weights(
         return weights.Weights()
     key = None
     if memory is not None and memory.file is not None:
-        paths = {name: files[name].real for name in (*names, *([index] if index else []))}
+        beside = [name for name in (index, *_DECLARING) if name in files and files[name].real]
+        paths = {name: files[name].real for name in (*names, *beside)}
         key = digests.headers_key(paths, time.time_ns())
         held = memory.headers
         if held is not None and held.key == key:
@@ -209,7 +227,11 @@ def _of_weights(
             return weights.Weights(dtypes=held.dtypes, packed=held.packed, read=held.read)
         key = digests.headers_key(paths, time.time_ns()) if digests.settled(memory, paths.values()) else None
     own = Findings()
-    found = weights.of_safetensors(files, names, parsed.get(index), index, own)
+
+    def judge(tensors: Mapping[str, safetensors.Tensor], whole: bool) -> None:
+        _judge(tensors, whole, selection, parsed, own)
+
+    found = weights.of_safetensors(files, names, parsed.get(index), index, own, judge)
     if memory is not None and key is not None and own.all_right:
         right = tuple((check.name.removeprefix("check."), check.detail, check.source) for check in own.checks())
         dtypes = dict(found.dtypes)
@@ -217,6 +239,24 @@ def _of_weights(
         memory.moved = True
     findings.take(own)
     return found
+
+
+def _judge(
+    tensors: Mapping[str, safetensors.Tensor], whole: bool, selection: Selection, parsed: Mapping[str, dict[str, Any]],
+    findings: Findings,
+) -> None:  # fmt: skip
+    """Holds the tensors against every declaration of the small files."""
+    if selection.format == "peft":
+        adapters.ranks(parsed.get(declared.ADAPTER_CONFIG, {}), tensors, findings)
+        return
+    if selection.format == "mistral":
+        return
+    tying.held_against(parsed.get(config.CONFIG, {}), tensors, whole, findings)
+    places = quantization.declarations(parsed)
+    if places and places[0][0].method != "none":
+        held, source = places[0]
+        modules.judge(held, source, modules.grouped(tensors), whole, findings)
+        modules.kv_scales(held, source, tensors, findings)
 
 
 def _ranks(held: Mapping[str, Any], selection: Selection, findings: Findings) -> None:

@@ -35,6 +35,7 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     kv_cache_dynamic: bool | None = None  # false: scales are read from the checkpoint
     groups: tuple[str, ...] = ()  # where it varies by module: `w8a16 group 64: PATTERN, PATTERN`
     rules: tuple[Any, ...] = ()  # the same, to be held against the tensors; no fact
+    raw: Mapping[str, Any] = {}  # the config itself; no fact
     says: frozenset[str] = frozenset()  # fields that the file sets to nothing on purpose; no fact
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from lockllm.checkpoint import gguf, safetensors
+from lockllm.checkpoint import gguf, modules, safetensors
 from lockllm.checkpoint.bounded import Malformed
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
@@ -41,10 +41,15 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     read: int = 0  # files whose header was read
 
 
+Judge = Callable[[Mapping[str, safetensors.Tensor], bool], None]
+"""Holds all tensors against what the small files declare; the second value says whether all headers were read."""
+
+
 def of_safetensors(
-    files: Mapping[str, Entry], names: tuple[str, ...], index: Any, at: str, findings: Findings
-) -> Weights:
-    """Reads every header, and holds index and headers against each other."""
+    files: Mapping[str, Entry], names: tuple[str, ...], index: Any, at: str, findings: Findings,
+    judge: Judge | None = None,
+) -> Weights:  # fmt: skip
+    """Reads every header, and holds index and headers against each other, and the tensors against what is declared."""
     headers: dict[str, safetensors.Header] = {}
     tensors = 0
     for name in names:
@@ -72,6 +77,12 @@ def of_safetensors(
             counts[dtype] = counts.get(dtype, 0) + tensor.parameters
             if len(packed) < 100 and (dtype.startswith(_NARROW) or _PACKED.search(name)):
                 packed.append(name)
+    merged = {name: each for header in headers.values() for name, each in header.tensors.items()}
+    if not packed and not set(counts) <= set(_FLOATS):
+        found = modules.undeclared(modules.grouped(merged).values())
+        packed += [found] if found else []
+    if judge is not None:
+        judge(merged, len(headers) == len(names))
     return Weights(dtypes=counts, packed=tuple(packed), read=len(headers))
 
 

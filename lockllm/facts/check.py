@@ -88,6 +88,28 @@ CHECKS = (
         Policy.REPORT,
     ),
     CheckRow("check.quantization_agrees", "All files that declare a quantization agree.", "engines may pick either"),
+    CheckRow(
+        "check.kv_scales_there",
+        "The scales of a static KV cache are stored.",
+        "the scale 1.0 is used",
+        Policy.REPORT,
+    ),
+    CheckRow(
+        "check.output_head_there",
+        "A model with an output head of its own stores it.",
+        "the server will not start, or answers are noise",
+    ),
+    CheckRow(
+        "check.tied_embeddings_agree",
+        "All places say alike whether input and output embeddings are one.",
+        "engines may drop the output head",
+        Policy.REPORT,
+    ),
+    CheckRow(
+        "check.adapter_rank",
+        "The adapter's tensors are of the rank that its configuration gives.",
+        "the adapter is scaled otherwise, or does not load",
+    ),
     CheckRow("check.stop_tokens_agree", "All files that declare stop tokens agree.", "answers may never end"),
     CheckRow(
         "check.bos_once", "Template and tokenizer add one beginning token between them.", "quality drops a little"

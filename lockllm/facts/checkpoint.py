@@ -62,6 +62,21 @@ SLIDING_WINDOW = _declared(
 TIE_WORD_EMBEDDINGS = _declared(
     "tie_word_embeddings", BOOL, "Whether input and output embeddings are one.", "other logits"
 )
+ATTENTION_CHUNK_SIZE = _declared(
+    "attention_chunk_size",
+    COUNT,
+    "The chunk that local attention sees, where there is one.",
+    "far tokens are seen or not",
+)
+PARTIAL_ROTARY_FACTOR = _declared(
+    "partial_rotary_factor", NUMBER, "The share of each head that is rotated.", "positions are encoded otherwise"
+)
+COMPRESS_ROPE_THETA = _declared(
+    "compress_rope_theta",
+    NUMBER,
+    "The base of the rotary frequencies of compressed keys.",
+    "positions are encoded otherwise",
+)
 STOP_TOKEN_IDS = _declared(
     "stop_token_ids",
     COUNTS,
