@@ -67,11 +67,33 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathGiven(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that the command gives as a path: locked as the content of what it names."""
+    """A fact that the command gives as a path: locked as the content of what it names.
+
+    Several of one fact are a list, in their order. `or_name`: where no such path is there the text is a name, and stands
+    for itself; `file_only`: the same for a folder. `inside`: of a folder only that file counts.
+    """
 
     fact: Fact[Any]
     path: str
     source: str
+    form: str = "{}"  # how the content stands in the value: `{}:0.5`, `code={}`
+    or_name: bool = False
+    file_only: bool = False
+    inside: str = ""
+
+
+class Names(msgspec.Struct, frozen=True):
+    """What a fact may name that is read: a path, with `or_name` that or a name; `inside`: of a folder only that file counts."""
+
+    or_name: bool = False
+    inside: str = ""
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat template that an option names: its text as the engine keeps it, and what the fact of the option holds."""
+
+    text: str
+    value: str
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +109,9 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     draft: Model | None = None
     adapters: Mapping[str, Model] = {}
     paths: tuple[PathGiven, ...] = ()
+    template: str | None = None  # the text of the chat template that an option puts in force
+    unread: tuple[Unobserved, ...] = ()  # what a file that cannot be read here may set: unknown, never a default
+    outranked: frozenset[Path] = frozenset()  # of those, what such a file decides even where the command line says it
     auto: frozenset[Path] = frozenset()  # given as `auto`: no reading
     per_node: Mapping[str, Any] = {}  # node_rank and its like: observed, never locked
     operational: tuple[str, ...] = ()  # names of options that lock nothing
@@ -177,7 +202,12 @@ class Engine(Protocol):
         """The launch form that an unwrapped command line is, or None."""
 
     def wants_files(self, form: Form, env: Mapping[str, str]) -> Iterable[str]:
-        """Config files that the command names, as it spells them: the observer reads them."""
+        """Config files that the command names, as it spells them: the observer reads them.
+
+        `named_files` of an engine maps the facts whose value is a path to what they may name; `explicit_template(text)` and
+        `template_flag` say how it keeps a template that an option names, and which option that is. An engine whose config
+        files name others has a function `wants_more(form, env, files)` too, asked once those were read.
+        """
 
     def given(
         self,

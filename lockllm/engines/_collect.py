@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lockllm.engines import Given, Model, PathGiven
+from lockllm.engines import Given, Model, PathGiven, Template
 from lockllm.engines._argparse import Parsed, Problem, Table, Word
 from lockllm.engines._values import leaves, secret_name, unresolved, without_userinfo
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
-from lockllm.facts.observation import By, Check, CheckStatus, Reading
+from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import find, seen
 
 
@@ -22,7 +24,10 @@ class Collect:
         self.by = By.PROCESS if live else By.PLAN
         self.readings: dict[Path, Reading] = {}
         self.auto: set[Path] = set()
-        self.paths: dict[Path, PathGiven] = {}
+        self.paths: dict[Path, list[PathGiven]] = {}
+        self.template: str | None = None
+        self.unread: list[Unobserved] = []
+        self.outranked: set[Path] = set()
         self.adapters: dict[str, Model] = {}
         self.model: Model | None = None
         self.tokenizer: Model | None = None
@@ -52,11 +57,15 @@ class Collect:
         for path, leaf in leaves(value, ("serve", "args", name)):
             if any(secret_name(segment) for segment in path[2:]):
                 self.secret(leaf)
-                continue
-            self.set(path, leaf, source)
+            elif _names_file(path[-1], leaf):
+                self.paths[path] = [PathGiven(fact=find(path), path=leaf, source=source, or_name=True, file_only=True)]
+            else:
+                self.set(path, leaf, source)
 
     def forget(self, prefix: Path) -> None:
         """Drop every earlier word on what stands below a path."""
+        for path in [path for path in self.paths if path[: len(prefix)] == prefix]:
+            del self.paths[path]
         for path in [path for path in self.readings if path[: len(prefix)] == prefix]:
             del self.readings[path]
         self.auto = {path for path in self.auto if path[: len(prefix)] != prefix}
@@ -67,11 +76,55 @@ class Collect:
             if isinstance(each, (str, int, float)) and not isinstance(each, bool) and str(each):
                 self.secrets.append(str(each))
 
-    def path(self, key: str, path: str, source: str) -> None:
-        """A fact that is given as the path of a file."""
+    def path(self, key: str | Path, path: str, source: str, *, or_name: bool = False, inside: str = "") -> None:
+        """A fact that is given as the path of a file or folder, or with `or_name` as that or a name."""
+        fact = find(parse(key) if isinstance(key, str) else key)
+        self.forget(fact.path)
+        self.auto.discard(fact.path)
+        self.paths[fact.path] = [PathGiven(fact=fact, path=path, source=source, or_name=or_name, inside=inside)]
+
+    def listed(self, key: str, values: Any, source: str, *, named: bool = False, or_name: bool = False) -> None:
+        """A fact that is given as several paths; `named`: each as `name=path`."""
         fact = find(parse(key))
-        self.readings.pop(fact.path, None)
-        self.paths[fact.path] = PathGiven(fact=fact, path=path, source=source)
+        self.forget(fact.path)
+        self.paths[fact.path] = []
+        for value in values if isinstance(values, (list, tuple)) else (values,):
+            name, equals, path = str(value).partition("=") if named else ("", "", str(value))
+            form = f"{name.replace('{', '{{').replace('}', '}}')}={{}}" if equals else "{}"
+            one = PathGiven(
+                fact=fact, path=path if equals or not named else name, source=source, form=form, or_name=or_name
+            )
+            self.paths[fact.path].append(one)
+
+    def explicit(self, flag: str, template: Template, source: str) -> None:
+        """A chat template whose text is known: it is in force, whatever the checkpoint holds."""
+        self.template = template.text
+        self.set("serve.chat_template", template.value, source)
+        self.set("chat_template.source", flag, source)
+        self.set("chat_template.sha256", _digest(template.text), source)
+
+    def template_elsewhere(self, flag: str, path: str, source: str) -> None:
+        """A chat template in a file that was not read: in force is that one, and its text is unknown."""
+        self.path("serve.chat_template", path, source)
+        self.set("chat_template.source", flag, source)
+        reason = f"{path} ({source}) is the template in force, and was not read"
+        self.unreadable(
+            ("chat_template", "prompt_probes"), reason, "look where that file is, or see the server's mounts"
+        )
+
+    def overruled(self, paths: Iterable[str], reason: str, mend: str) -> None:
+        """Facts on which a file that was not read has the last word: what the command line says of them is not sure."""
+        self.outranked |= {parse(each) for each in paths}
+        self.unreadable(paths, reason, mend)
+
+    def config_unread(self, reason: str) -> None:
+        """A config file below the command line that was not read: all that the command line leaves open is unknown."""
+        groups = ("serve", "sampling", "chat_template", "prompt_probes")
+        self.unreadable(groups, reason, "look where that file is, or see the server's mounts")
+
+    def unreadable(self, paths: Iterable[str], reason: str, mend: str) -> None:
+        """Facts that hang on a file which is not here: unknown, whatever defaults and the checkpoint say."""
+        self.unread += [Unobserved(parse(each), reason, mend) for each in paths]
 
     def variable(self, name: str, value: str, source: str = "") -> None:
         """An allow-listed variable."""
@@ -103,6 +156,11 @@ class Collect:
             found[name] = Check(name, status, "; ".join(detail for detail, _, _ in entries), sources, mends)
         return tuple(found.values())
 
+    def _unread(self) -> Iterator[Unobserved]:
+        """The first reason of each; an option that gives the template's text leaves it no doubt."""
+        told = {each.path: each for each in reversed(self.unread)}
+        return (each for path, each in told.items() if self.template is None or path[0] not in _OF_TEMPLATE)
+
     def given(self) -> Given:
         """All of it."""
         open_ = sorted({str(reading.source) for reading in self.readings.values() if unresolved(_text(reading.value))})
@@ -115,7 +173,10 @@ class Collect:
             tokenizer=self.tokenizer,
             draft=self.draft,
             adapters=dict(self.adapters),
-            paths=tuple(self.paths.values()),
+            paths=tuple(each for held in self.paths.values() for each in held),
+            template=self.template,
+            unread=tuple(self._unread()),
+            outranked=frozenset(self.outranked),
             auto=frozenset(self.auto),
             per_node=dict(self.per_node),
             operational=tuple(dict.fromkeys(self.operational)),
@@ -173,6 +234,28 @@ def known_value(given: Given | None, key: str) -> Any:
 def best(values: Mapping[Path, Any], key: str) -> Any:
     """The value in force of a fact, or None."""
     return values.get(parse(key))
+
+
+_OF_TEMPLATE = ("chat_template", "prompt_probes")
+_WRITTEN = re.compile(
+    r"save|dump|log|cache|record|trace|profil|output|export|storage|download|tmp|temp|sock|uds|store|(?:^|_)dir\Z"
+)
+"""Words in the name of an option or key whose path is written, not read."""
+_FILE = re.compile(
+    r"(?:/|\./|\.\./|~/).|.*\.(?:json|ya?ml|py|jinja2?|gguf|txt|csv|tsv|toml|ini|so|safetensors|pt|pth|bin|np[yz]|pkl|model|gbnf)\Z"
+)
+
+
+def _names_file(name: str, value: Any) -> bool:
+    """Whether a value that no table classes looks like the path of something that is read."""
+    if not isinstance(value, str) or not value.isprintable() or len(value) >= 4096:
+        return False
+    plain = "://" not in value and not unresolved(value) and _FILE.match(value) is not None
+    return plain and _WRITTEN.search(name) is None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 
 def _text(value: Any) -> object:

@@ -92,6 +92,7 @@ def given(told: Given, secrets: Iterable[str] = ()) -> Given:
         draft=_model(told.draft),
         adapters={name: model for name, each in told.adapters.items() if (model := _model(each)) is not None},
         paths=tuple(msgspec.structs.replace(each, path=text(each.path)) for each in told.paths),
+        unread=tuple(gap(each, known) for each in told.unread),
         checks=checks(told.checks, known),
         warnings=tuple(text(each, known) for each in told.warnings),
     )

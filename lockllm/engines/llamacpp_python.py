@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lockllm.engines import Answer, Command, Context, Form, Given, Model, Probe
+from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines._argparse import Option, Take, Word, parse, table
 from lockllm.engines._collect import Collect, source_of
 from lockllm.engines._launch import recognise as _recognise
@@ -38,14 +38,20 @@ _SETTINGS: tuple[tuple[Kind, str, str], ...] = (
     (_TEXT, "flash_attn", "serve.flash_attn"), (_WHOLE, "last_n_tokens_size", "kept"), (_TEXT, "lora_base", "path"),
     (_TEXT, "lora_path", "adapter"), (_TEXT, "numa", "kept"), (_TEXT, "chat_format", "template"), (_TEXT, "clip_model_path", "path"),
     (_TEXT, "cache", "kept"), (_TEXT, "cache_type", "kept"), (_WHOLE, "cache_size", "kept"), (_TEXT, "hf_tokenizer_config_path", "path"),
-    (_TEXT, "hf_pretrained_model_name_or_path", "kept"), (_TEXT, "hf_model_repo_id", "repo"), (_TEXT, "draft_model", "kept"),
-    (_WHOLE, "draft_model_num_pred_tokens", "kept"), (_WHOLE, "type_k", "type"), (_WHOLE, "type_v", "type"),
+    (_TEXT, "hf_pretrained_model_name_or_path", "file_or_name"), (_TEXT, "hf_model_repo_id", "repo"),
+    (_TEXT, "draft_model", "file_or_name"), (_WHOLE, "draft_model_num_pred_tokens", "kept"),
+    (_WHOLE, "type_k", "type"), (_WHOLE, "type_v", "type"),
     (_TEXT, "verbose", "operational"), (_TEXT, "host", "operational"), (_WHOLE, "port", "port"), (_TEXT, "ssl_keyfile", "secret"),
     (_TEXT, "ssl_certfile", "operational"), (_TEXT, "api_key", "secret"), (_TEXT, "interrupt_requests", "kept"),
     (_TEXT, "disable_ping_events", "operational"), (_TEXT, "root_path", "operational"), (_TEXT, "config_file", "config"),
 )  # fmt: skip
 _ROLES = {setting: role for _, setting, role in _SETTINGS}
 _KINDS = {setting: kind for kind, setting, _ in _SETTINGS}
+named_files = {
+    ("serve", "args", setting): Names(or_name=role == "file_or_name")
+    for setting, role in _ROLES.items()
+    if role in ("path", "file_or_name")
+}
 _TABLE = table(
     tuple(Option(name=setting, flags=(f"--{setting}",), take=Take.ONE, kind=kind) for kind, setting, _ in _SETTINGS)
 )
@@ -259,8 +265,8 @@ def _one(setting: str, value: Any, source: str, into: Collect) -> None:
     elif role == "repo":
         into.set("checkpoint.repo", value, source)
         into.model = Model(text=str(value), source=source, file=into.model.text if into.model else None)
-    elif role == "path":
-        into.path(f"serve.args.{setting}", str(value), source)
+    elif role in ("path", "file_or_name"):
+        into.path(f"serve.args.{setting}", str(value), source, or_name=role == "file_or_name")
     elif role == "adapter":
         stem = str(value).rsplit("/", 1)[-1].removesuffix(".gguf") or "adapter"
         into.adapters[stem] = Model(text=str(value), source=source)
@@ -319,6 +325,8 @@ def _from_file(text: str | None, path: str, into: Collect) -> Iterable[tuple[str
     """The server's own settings, and those of its first model."""
     if text is None:
         into.warnings.append(f"{path} replaces flags and variables, and was not read")
+        reason = f"{path} replaces flags and variables, and was not read"
+        into.unreadable(("serve", "sampling"), reason, "look where that file is, or see the server's mounts")
         return
     try:
         body = json.loads(text)

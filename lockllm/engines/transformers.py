@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lockllm.engines import Answer, Command, Context, Form, Given, Model, Probe
+from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines._argparse import Option, Take, Word, parse, table
 from lockllm.engines._collect import Collect, is_path, source_of
 from lockllm.engines._launch import recognise as _recognise
@@ -47,6 +47,7 @@ _BEFORE_SWITCHES = (
     ("load-in-4bit", "kept"), ("load-in-8bit", "kept"), ("use-bnb-nested-quant", "kept"), ("input-validation", "operational"),
 )  # fmt: skip
 _ROLES = {each[0].replace("-", "_"): each[-1] for each in (*_NOW, *_NOW_SWITCHES, *_BEFORE, *_BEFORE_SWITCHES)}
+named_files = {("serve", "args", option): Names() for option, role in _ROLES.items() if role == "path"}
 _GONE = frozenset(each[0].replace("-", "_") for each in (*_BEFORE, *_BEFORE_SWITCHES))
 _READ = (5, 24)
 _EAGER = (

@@ -48,6 +48,7 @@ PROBE = Family(
         follows_from=("chat_template.sha256", "checkpoint.files"),
         causes=("tokenizer.content_sha256", "chat_template.content_format", "prompt_probes.version"),
         settable=False, stale_with=("chat_template.sha256", "tokenizer.content_sha256", "engine.version"),
+        unless="tokenizer.repo",
     ),
     depth=0,
 )  # fmt: skip

@@ -134,8 +134,8 @@ BLAKE3 = Family(
 
 TOKENIZER = Group(name="tokenizer", about="what turns text into token ids", waits=True)
 TOKENIZER_REPO = Fact(
-    ("tokenizer", "repo"), TEXT, Kind.IDENTITY, "the tokenizer is another one", "point the server at the locked tokenizer",
-    "The repository of the tokenizer, where it is not the checkpoint's own.",
+    ("tokenizer", "repo"), TEXT, Kind.STEP, "text becomes other token ids", "point the server at the locked tokenizer",
+    "The repository of the tokenizer, where it is not the checkpoint's own.", denied=True,
 )  # fmt: skip
 TOKENIZER_COMMIT = Fact(
     ("tokenizer", "commit"), COMMIT, Kind.STEP, "text becomes other token ids", "pin it: --tokenizer-revision COMMIT",
@@ -144,7 +144,7 @@ TOKENIZER_COMMIT = Fact(
 TOKENIZER_CONTENT = Fact(
     ("tokenizer", "content_sha256"), SHA256, Kind.STEP, "text becomes other token ids", "restore the locked tokenizer files",
     "The sha256 over the sorted lines `SHA256  PATH` of the tokenizer's files.", follows_from=_FILES, live=False,
-    settable=False, part="template",
+    settable=False, part="template", unless="tokenizer.repo",
 )  # fmt: skip
 TOKENIZER_MODE = Fact(
     ("tokenizer", "mode"), TEXT, Kind.STEP, "another tokenizer implementation and template renderer is used",
@@ -156,7 +156,7 @@ TOKENIZER_MODE = Fact(
 def _tokenizer(name: str, type_: object, about: str) -> Fact[object]:
     return Fact(
         ("tokenizer", name), type_, Kind.STEP, "text becomes other token ids", "restore the locked tokenizer files", about,  # type: ignore[arg-type]
-        follows_from=_FILES, live=False, settable=False,
+        follows_from=_FILES, live=False, settable=False, unless="tokenizer.repo",
     )  # fmt: skip
 
 

@@ -79,6 +79,10 @@ class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False):
     follows_from: tuple[
         str, ...
     ] = ()  # keys: matches, unseen, where all of these are computed matches; groups the report
+    unless: str = (
+        ""  # key: where that one is held or seen, this follows from nothing (the files are of another repository)
+    )
+    denied: bool = False  # a lock that holds other facts of its group and not this one denies it
     causes: tuple[
         str, ...
     ] = ()  # globs: a mismatch of one of these explains a mismatch of this one; proves nothing unseen

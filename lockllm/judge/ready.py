@@ -70,6 +70,8 @@ class Ready:
         row = registry.find(path)
         if self.lock.edition < row.since:
             return False
+        if row.denied:
+            return any(each[0] == row.group for each in self.all)
         return any(registry.family(each) in self.closed for each in (path, *registry.FORMER.get(path, ())))
 
     def _closed(self) -> tuple[Family[Any], ...]:

@@ -20,6 +20,7 @@ from lockllm.judge.report import Fingerprints, Report, Result, Status
 from lockllm.judge.witness import NOT_SEEN, Witnesses, Word
 
 _EXTRA = "remove what was added, or run `lockllm lock` if it is meant"
+_OPTION = re.compile(r"argument (--?[\w-]+)")
 _DAY = r"\d{4}-\d{2}-\d{2}(T|\Z)"
 _WORDS = tuple((status.value, status) for status in Status)
 _UNSEEN = (Status.UNKNOWN, Status.NOT_DUE)
@@ -125,16 +126,21 @@ class _Judge:
                     found=expected.dumped, seen=True, readings=readings, source=only.source, mend=fact.mend,
                 )  # fmt: skip
         word = self.witnesses.on(fact, expected.value)
-        matches = word.seen and registry.same(fact, expected.value, word.value)
+        matches = word.seen and (registry.same(fact, expected.value, word.value) or self._by_name(expected.value, word))
         result = Result(
             fact=fact, status=Status.MATCH if matches else Status.UNKNOWN, policy=expected.policy,
             expected=expected.dumped, found=registry.dump(fact, word.value), seen=word.seen, readings=readings,
             source=word.source, reason=word.reason,
-            mend=_EXTRA if word.seen and expected.value is ABSENT else fact.mend,
+            mend=_mend(fact, expected, word),
         )  # fmt: skip
         if matches:
             return result
         return self._differs(result, expected.value, word) if word.seen else self._unseen(result)
+
+    def _by_name(self, expected: Any, word: Word) -> bool:
+        """Whether a lock of edition 1 holds the path of what is its content today: the same path is all that it can tell."""
+        named = isinstance(expected, str) and isinstance(word.value, str) and self.lock.edition < 2
+        return named and word.value.startswith("sha256:") and word.source.endswith(f" {expected}")
 
     def _unseen(self, result: Result) -> Result:
         fact = result.fact
@@ -188,6 +194,7 @@ class _Judge:
             (path, result)
             for path, result in self.results.items()
             if result.status in _UNSEEN and result.expected is not None and result.fact.follows_from
+            if not result.fact.unless or keys.parse(result.fact.unless) not in self.results
         ]
         bases = {key for _, result in waiting for key in result.fact.follows_from}
         unproven = {key: self._unproven(key) for key in bases}
@@ -212,6 +219,14 @@ class _Judge:
             for path, result in members.items()
             if result.status is not Status.MATCH or any(each.evidence == "claimed" for each in result.readings[:1])
         }
+
+
+def _mend(fact: Fact[Any], expected: Expected, word: Word) -> str:
+    """What puts a fact right: where an option names other files than the locked ones, the option goes."""
+    option = _OPTION.match(word.source) if fact.unless or fact.denied else None
+    if word.seen and option is not None and not registry.same(fact, expected.value, word.value):
+        return f"drop {option[1]}, or give it the locked files"
+    return _EXTRA if word.seen and expected.value is ABSENT else fact.mend
 
 
 def _day(observed_at: str) -> str | None:

@@ -50,14 +50,18 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
     plan = serving.plan
     if plan is None:
         return
-    pile.add(plan.readings)
+    outranked = plan.given.outranked if plan.given is not None else frozenset[Path]()
+    sure = [each for each in plan.readings if not any(each.fact.path[: len(path)] == path for path in outranked)]
+    pile.add(sure)
     pile.add(plan.checks)
     pile.warnings += plan.warnings
     if plan.given is None:
         return
+    pile.unobserved += plan.given.unread
     told = {reading.fact.path for reading in plan.readings}
     pile.add(reading for reading in plan.given.env if reading.fact.path not in told)
-    pile.complete.add(("serve", "args"))
+    if unread(plan.given, ("serve", "args")) is None:
+        pile.complete.add(("serve", "args"))
     whole = serving.found is None or serving.found.process.env_whole
     if whole:
         pile.complete.add(("env",))
@@ -79,12 +83,23 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
 
 
 def in_force(engine: Engine, given: Given, context: Context, serving: Serving) -> Iterator[Reading | Unobserved]:
-    """What the engine's rules make of the arguments. At stage live, what rules leave open only a full look can close."""
+    """What the engine's rules make of the arguments. At stage live, what rules leave open only a full look can close.
+
+    No default stands for a fact that is given by a file which cannot be read here.
+    """
+    named = {each.fact.path for each in given.paths}
     for item in engine.effective(given, context):
+        if isinstance(item, Reading) and (item.fact.path in named or unread(given, item.fact.path) is not None):
+            continue
         if isinstance(item, Unobserved) and serving.stage is Stage.LIVE:
             yield msgspec.structs.replace(item, due=Stage.ALL)
         else:
             yield item
+
+
+def unread(given: Given, path: Path) -> Unobserved | None:
+    """Why a fact is unknown although a rule or another file tells a value: a file that outranks it was not read."""
+    return next((gap for gap in given.unread if path[: len(gap.path)] == gap.path), None)
 
 
 def replicas(said: Said, engine: Engine, context: Context) -> Iterator[Reading | Check]:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from lockllm import checkpoint
-from lockllm.checkpoint import Look, links
+from lockllm.checkpoint import Look
 from lockllm.checkpoint.reading import Hashing
-from lockllm.engines import Given, Model, PathGiven
+from lockllm.engines import Given, Model
 from lockllm.errors import LockllmError
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import find, seen
 from lockllm.facts.types import whole
+from lockllm.observe import contents
 from lockllm.observe import serving as places
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 
 _LOAD_FORMAT: Path = ("serve", "load_format")
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
-_MOST_FILE = 64 << 20
-_MOST_FILES = 10_000
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +57,15 @@ def look(request: Request, serving: Serving, place: tuple[str, str | None, str] 
     if given is not None:
         if given.tokenizer is not None and not _same(given.tokenizer, given.model):
             prompt = _tokenizer(request, serving, given.tokenizer, found, unseen)
+            main = _without_tokenizer(main)
         if given.draft is not None:
             _beside(request, serving, given.draft, ("draft",), found, unseen)
         for name, model in given.adapters.items():
             _beside(request, serving, model, ("adapters", name), found, unseen)
         found += _code_commit(given)
-        for one in given.paths:
-            (found if isinstance(item := _content(serving, one), Reading) else unseen).append(item)  # type: ignore[arg-type]
+        by = By.PROCESS if serving.found is not None else By.PLAN
+        for item in contents.readings(given, serving.place, by, live=serving.stage is Stage.LIVE):
+            (found if isinstance(item, Reading) else unseen).append(item)  # type: ignore[arg-type]
     return Files(main=main, prompt=prompt, source=source, readings=tuple(found), unobserved=tuple(unseen))
 
 
@@ -133,19 +131,33 @@ def _other(request: Request, serving: Serving, model: Model) -> Look | Unobserve
     return place if isinstance(place, Unobserved) else _one(request, serving, place, (), ())
 
 
+def _without_tokenizer(main: Look | None) -> Look | None:
+    """The look without what it tells of the tokenizer beside the model: the command names another."""
+    if main is None:
+        return None
+    rest = tuple(each for each in main.readings if each.fact.group != "tokenizer")
+    return msgspec.structs.replace(main, readings=rest)
+
+
 def _tokenizer(
     request: Request, serving: Serving, model: Model, found: list[Reading], unseen: list[Unobserved]
 ) -> Look | None:
     """A tokenizer of another repository or folder: its own repo, commit and content. The template is taken from there too."""
     looked = _other(request, serving, model)
     if isinstance(looked, Look):
-        found += [reading for reading in looked.readings if reading.fact.path[0] == "tokenizer"]
+        found += [
+            msgspec.structs.replace(reading, source=f"{model.source} {model.text}: {reading.source}")
+            for reading in looked.readings
+            if reading.fact.group == "tokenizer"
+        ]
         source = looked.layout.source or looked.layout.given
         for key, value in (("repo", looked.layout.repo), ("commit", looked.layout.commit)):
             if value is not None:
                 found.append(seen(("tokenizer", key), value, source, By.FILE))
         return looked
     reason, mend = (looked.reason, looked.mend) if isinstance(looked, Unobserved) else (looked.what, looked.mend)
+    by = By.PROCESS if serving.found is not None else By.PLAN
+    found.append(seen("tokenizer.repo", model.text, model.source, by))  # by its name alone: nothing more is known of it
     unseen += [Unobserved((group,), reason, mend) for group in ("tokenizer", "chat_template", "prompt_probes")]
     return None
 
@@ -176,49 +188,6 @@ def _code_commit(given: Given) -> Iterator[Reading]:
     for reading in given.readings:
         if reading.fact.path == ("serve", "args", "code_revision") and _COMMIT.match(str(reading.value)):
             yield seen("checkpoint.code_commit", reading.value, reading.source, reading.by)
-
-
-def _content(serving: Serving, given: PathGiven) -> Reading | Unobserved:
-    """What a path that an option names holds: the digest of the file, or of a folder's files."""
-    path = serving.path(given.path)
-    process = serving.found is not None
-    try:
-        digest = _folder(path) if os.path.isdir(path) else _file(path)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        return Unobserved(given.fact.path, f"{given.path} cannot be read: {reason}", "see the server's mounts")
-    return seen(given.fact.path, f"sha256:{digest}", f"{given.source} {given.path}", By.PROCESS if process else By.PLAN)
-
-
-def _file(path: str) -> str:
-    number = links.opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    digest = hashlib.sha256()
-    size = 0
-    with open(number, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise ValueError("it is no regular file")
-        while block := stream.read(1 << 20):
-            size += len(block)
-            if size > _MOST_FILE:
-                raise ValueError(f"it is larger than {_MOST_FILE >> 20} MiB")
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _folder(path: str) -> str:
-    """As `checkpoint.content_sha256`: over the byte-sorted lines `<sha256>  <path>`."""
-    lines: list[bytes] = []
-    for name in sorted(_walk(path)):
-        if len(lines) > _MOST_FILES:
-            raise ValueError("it holds too many files")
-        lines.append(f"{_file(os.path.join(path, name))}  {name}\n".encode("utf-8", "surrogateescape"))
-    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()
-
-
-def _walk(path: str) -> Iterator[str]:
-    for folder, _, names in os.walk(path):
-        for name in names:
-            yield os.path.relpath(os.path.join(folder, name), path)
 
 
 def _same(one: Model, other: Model | None) -> bool:

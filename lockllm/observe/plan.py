@@ -80,7 +80,7 @@ def plan(
             warnings=tuple(_redaction.text(each, hidden) for each in warnings), env=inside, cwd=where,
         )  # fmt: skip
     module = engines.load(form.engine)
-    files = _files(module.wants_files(form, inside), where, unwrapped, read, warnings)
+    files = _read(module, form, inside, where, unwrapped, read, warnings)
     release = version or _tagged(unwrapped.image)
     own = (installed,) if installed is not None and installed.version == release else ()
     given = module.given(form, inside, files, release, live, *own)
@@ -125,6 +125,30 @@ def host_path(path: str, mounts: Sequence[tuple[str, str]]) -> str | None:
         if path == plain or path.startswith(plain + "/"):
             return host.rstrip("/") + path[len(plain) :]
     return None
+
+
+def place(planned: Plan, name: str) -> str | None:
+    """Where a path that a planned command names lies on this host; None where it is inside a container alone."""
+    taken = planned.unwrapped
+    if taken.reach == "container":
+        return host_path(os.path.join(taken.cwd or "/", name), taken.mounts)
+    return os.path.normpath(
+        os.path.join(planned.cwd or "/", os.path.expanduser(name) if name.startswith("~") else name)
+    )
+
+
+def _read(
+    module: engines.Engine, form: Form, env: Mapping[str, str], where: str, unwrapped: Unwrapped, read: Read,
+    warnings: list[str],
+) -> dict[str, str]:  # fmt: skip
+    """The files that the command names, then those that they name."""
+    wanted = tuple(module.wants_files(form, env))
+    files = _files(wanted, where, unwrapped, read, warnings)
+    more: Callable[..., Iterable[str]] | None = getattr(module, "wants_more", None)
+    if more is not None and files:
+        named = [name for name in more(form, env, files) if name not in wanted]
+        files |= _files(named, where, unwrapped, read, warnings)
+    return files
 
 
 def _files(names: Iterable[str], cwd: str, unwrapped: Unwrapped, read: Read, warnings: list[str]) -> dict[str, str]:

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from lockllm.checkpoint import Look
 from lockllm.engines import Context, Engine
 from lockllm.facts.fact import Path, Stage
@@ -34,6 +36,11 @@ def observe(
     if look.format == "gguf" and not look.gguf:
         for group in ("chat_template", "prompt_probes"):
             yield Unobserved((group,), "no header of a GGUF was read", "name one GGUF file that is here")
+        return
+    if (gap := _elsewhere(serving)) is not None:
+        if said is not None and said.prompts is not None:
+            yield from served(said, request)
+        yield from (msgspec.structs.replace(gap, path=(group,)) for group in ("chat_template", "prompt_probes"))
         return
     name = engine.name if engine else None
     setup = readings.Setup(
@@ -97,8 +104,11 @@ def _shown(said: Said) -> str | None:
 
 
 def _explicit(serving: Serving, held: Mapping[Path, Any]) -> Candidate | None:
-    """The text that a flag puts in force: one of the files or words of the command, by its digest."""
+    """The text that a flag puts in force, as the engine keeps it; else one of the command's words, by its digest."""
     plan = serving.plan
+    given = plan.given if plan is not None else None
+    if given is not None and given.template is not None:
+        return Candidate(given.template, str(held.get(("chat_template", "source"))))
     source, digest = held.get(("chat_template", "source")), held.get(("chat_template", "sha256"))
     if plan is None or not isinstance(source, str) or not source.startswith("-") or not isinstance(digest, str):
         return None
@@ -107,6 +117,12 @@ def _explicit(serving: Serving, held: Mapping[Path, Any]) -> Candidate | None:
             if hashlib.sha256(plain.encode("utf-8", "surrogateescape")).hexdigest() == digest:
                 return Candidate(plain, source)
     return None
+
+
+def _elsewhere(serving: Serving) -> Unobserved | None:
+    """Why the template is unknown: an option puts one in force that was not read. The checkpoint's own says nothing then."""
+    given = serving.plan.given if serving.plan else None
+    return next((gap for gap in given.unread if gap.path == ("chat_template",)), None) if given else None
 
 
 def _arguments(held: Mapping[Path, Any]) -> dict[str, Any]:

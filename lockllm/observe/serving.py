@@ -53,6 +53,12 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
         """The variables that reach the engine."""
         return self.plan.env if self.plan else self.found.process.env if self.found else {}
 
+    def place(self, name: str) -> str | None:
+        """Where a path that the command names is to be opened; None where it lies in a container of which nothing is here."""
+        if self.found is None and self.plan is not None:
+            return plan.place(self.plan, name)
+        return self.path(os.path.expanduser(name) if name.startswith("~") else name)
+
     def path(self, name: str) -> str:
         """A path as the server means it, as this process can open it."""
         base = self.plan.cwd if self.plan else "/"

@@ -26,9 +26,10 @@ def with_contents(given: Given, env: Mapping[str, str]) -> Given:
     found = []
     for name in sorted(env):
         row = variables.find(name, given.engine)
-        if row is None or not row.content or "/" not in env[name] or is_secret(name) or ("env", name) in held:
+        if row is None or not row.content or not env[name] or is_secret(name) or ("env", name) in held:
             continue
-        found.append(PathGiven(fact=find(("env", name)), path=env[name], source=f"variable {name}"))
+        bare = "/" not in env[name]  # a switch, or a file of the directory that the server starts in
+        found.append(PathGiven(fact=find(("env", name)), path=env[name], source=f"variable {name}", or_name=bare))
     return msgspec.structs.replace(given, paths=(*given.paths, *found)) if found else given
 
 

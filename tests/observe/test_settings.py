@@ -123,7 +123,10 @@ def test_what_no_server_should_have_set_is_told() -> None:
 def test_a_variable_that_names_a_file_is_its_content() -> None:
     given = read("tgi", {"NCCL_TOPO_FILE": "/etc/topo.xml", "CUDNN_ERRATA_JSON_FILE": "off"}).given
     assert given is not None
-    assert [(each.fact.key, each.path) for each in given.paths] == [("env.NCCL_TOPO_FILE", "/etc/topo.xml")]
+    assert [(each.fact.key, each.path, each.or_name) for each in given.paths] == [
+        ("env.CUDNN_ERRATA_JSON_FILE", "off", True),
+        ("env.NCCL_TOPO_FILE", "/etc/topo.xml", False),
+    ]
     for engine, name in (("vllm", "VLLM_TUNED_CONFIG_FOLDER"), ("sglang", "SGLANG_MOE_CONFIG_DIR")):
         given = read(engine, {name: "/srv/tuned"}).given
         assert given is not None

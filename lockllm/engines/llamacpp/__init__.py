@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lockllm.engines import Context, Form, Given
+from lockllm.engines import Context, Form, Given, Names
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.llamacpp import build as _build
 from lockllm.engines.llamacpp import command as _command
@@ -12,6 +12,7 @@ from lockllm.engines.llamacpp import defaults as _defaults
 from lockllm.engines.llamacpp import given as _given
 from lockllm.engines.llamacpp import http as _http
 from lockllm.engines.llamacpp import log as _log
+from lockllm.engines.llamacpp.options import OPTIONS, Kind
 from lockllm.facts.observation import Check
 
 name = "llama.cpp"
@@ -21,6 +22,12 @@ probes = _http.PROBES
 newest = _build.NEWEST
 
 wants_files = _given.wants_files
+wants_more = _given.wants_more
+explicit_template = _given.explicit_template
+template_flag = "--chat-template-file"
+named_files = {
+    ("serve", "args", each.name): Names() for each in OPTIONS if each.kind is Kind.PATH or each.role == "path"
+}
 given = _given.given
 effective = _defaults.effective
 detect = _http.detect

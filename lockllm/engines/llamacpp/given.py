@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines import Form, Given, MayBeMissing, Model, PathGiven
+from lockllm.engines import Form, Given, MayBeMissing, Model, PathGiven, Template
 from lockllm.engines._values import leaves, secret_name, without_userinfo
 from lockllm.engines._variables import is_common
 from lockllm.engines.llamacpp import build as builds
@@ -18,7 +18,7 @@ from lockllm.engines.llamacpp.options import FAMILIES, VARIABLES, Kind
 from lockllm.engines.llamacpp.sources import Setting, Settings, named
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Path
-from lockllm.facts.observation import ABSENT, By, Reading
+from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
 from lockllm.facts.registry import fact, find, seen
 
 
@@ -32,6 +32,8 @@ class _Collected(msgspec.Struct, kw_only=True):
     operational: list[str] = []
     secrets: list[str] = []
     adapters: dict[str, Model] = {}
+    template: str | None = None
+    unread: list[Unobserved] = []
 
     def read(self, key: str | Path, value: Any, source: str) -> None:
         """One reading; URLs lose user and password."""
@@ -43,7 +45,12 @@ def wants_files(form: Form, env: Mapping[str, str]) -> Iterator[str]:
     yield MayBeMissing(sources.SYSTEM_FILE)
     if user := sources.user_file(env):
         yield MayBeMissing(user)
-    template = named(sources.read(form.args, env, {}, None), "chat_template_file")
+    yield from wants_more(form, env, {})
+
+
+def wants_more(form: Form, env: Mapping[str, str], files: Mapping[str, str]) -> Iterator[str]:
+    """The chat template that the command, its variables or a config.ini names."""
+    template = named(sources.read(form.args, env, files, None), "chat_template_file")
     if template is not None:
         yield str(template.value)
 
@@ -76,6 +83,8 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
         draft=draft,
         adapters=into.adapters,
         paths=tuple(into.paths),
+        template=into.template,
+        unread=tuple(into.unread),
         auto=frozenset(into.auto),
         operational=tuple(into.operational),
         env=tuple(_environment(env, into.by)),
@@ -101,14 +110,24 @@ def _one(setting: Setting, into: _Collected) -> None:
         into.read("serve.seed", value if value not in (-1, 4294967295) else ABSENT, source)
         into.read("sampling.seed", value if value not in (-1, 4294967295) else ABSENT, source)
     elif option.kind is Kind.PATH or role == "path":
-        for path in value if isinstance(value, tuple) else (value,):
-            into.paths.append(PathGiven(fact=find(("serve", "args", option.name)), path=str(path), source=source))
+        row = find(("serve", "args", option.name))
+        for path, form in _paths(option.name, value if isinstance(value, tuple) else (value,)):
+            into.paths.append(PathGiven(fact=row, path=path, source=source, form=form))
     elif role.startswith(("serve.", "sampling.")):
         _neutral(setting, into)
     elif role == "shown":
         into.read(("serve", option.name), _listed(option.kind, value), source)
     elif role == "kept":
         into.read(("serve", "args", option.name), _listed(option.kind, value), source)
+
+
+def _paths(name: str, values: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
+    """The paths of an option, and how each content stands in its fact. Lists have commas; `FILE:SCALE` keeps its scale."""
+    for entry in (
+        part for each in values for part in (str(each).split(",") if name.startswith("control_vector") else [each])
+    ):
+        path, colon, scale = str(entry).rpartition(":") if name.endswith("_scaled") else (str(entry), "", "")
+        yield (path, f"{{}}:{scale}") if colon else (str(entry), "{}")
 
 
 def _neutral(setting: Setting, into: _Collected) -> None:
@@ -193,16 +212,27 @@ def _template(settings: Settings, files: Mapping[str, str], into: _Collected) ->
         text = files.get(str(file.value))
         into.read("chat_template.source", "--chat-template-file", file.source)
         if text is None:
-            into.paths.append(PathGiven(fact=fact("chat_template.sha256"), path=str(file.value), source=file.source))
+            into.paths.append(PathGiven(fact=fact("serve.chat_template"), path=str(file.value), source=file.source))
+            reason = f"{file.value} ({file.source}) is the template in force, and was not read"
+            mend = "look where that file is, or see the server's mounts"
+            into.unread += [Unobserved((group,), reason, mend) for group in ("chat_template", "prompt_probes")]
         else:
-            into.read("serve.chat_template", digest(as_kept(text)), file.source)
-            into.read("chat_template.sha256", digest(as_kept(text)), file.source)
+            kept = explicit_template(text)
+            into.template = kept.text
+            into.read("serve.chat_template", kept.value, file.source)
+            into.read("chat_template.sha256", kept.value, file.source)
     elif inline is not None:
         text = as_kept(str(inline.value))
         into.read("serve.chat_template", text if findings.builtin(text) else digest(text), inline.source)
         into.read("chat_template.source", "--chat-template", inline.source)
         if text != "chatml":
+            into.template = text
             into.read("chat_template.sha256", digest(text), inline.source)
+
+
+def explicit_template(text: str) -> Template:
+    """The text of a template's file as llama.cpp keeps it."""
+    return Template(text=as_kept(text), value=digest(text))
 
 
 def as_kept(text: str) -> str:

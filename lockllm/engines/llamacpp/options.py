@@ -206,7 +206,7 @@ _TABLE = """
 --slot-save-path | SLOT_SAVE_PATH | text | operational
 --media-path | - | text | operational
 --models-dir | MODELS_DIR | text | router
---models-preset | MODELS_PRESET | text | router
+--models-preset | MODELS_PRESET | path | kept
 --models-max | MODELS_MAX | int | kept
 --models-autoload !--no-models-autoload | MODELS_AUTOLOAD | switch | operational
 --jinja !--no-jinja | JINJA | switch | serve.jinja

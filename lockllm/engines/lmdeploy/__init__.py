@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lockllm.engines import Form
+from lockllm.engines import Form, Names
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.lmdeploy.command import command, where
 from lockllm.engines.lmdeploy.given import given
@@ -12,11 +12,15 @@ from lockllm.engines.lmdeploy.rules import NEWEST, checks, effective
 from lockllm.engines.lmdeploy.shown import PROBES, detect, from_http, from_log
 
 __all__ = [
-    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest", "packages",
-    "probes", "recognise", "wants_files", "where",
+    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "named_files", "newest",
+    "packages", "probes", "recognise", "wants_files", "where",
 ]  # fmt: skip
 
 name = "lmdeploy"
+named_files = {
+    ("serve", "generation_config"): Names(or_name=True, inside="generation_config.json"),
+    ("serve", "chat_template"): Names(or_name=True),
+}
 newest = NEWEST
 probes = PROBES
 distributions = ("lmdeploy",)

@@ -16,6 +16,7 @@ from lockllm.facts.observation import CheckStatus
 from lockllm.facts.types import whole
 
 NAME = "lmdeploy"
+FLAG = "--chat-template"
 
 
 def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
@@ -82,10 +83,14 @@ def _kept(told: Collect, name: str, value: Any, source: str) -> None:
 
 
 def _template(told: Collect, text: str, source: str) -> None:
+    """A name of LMDeploy's own, or a JSON file of one: either is rendered in its own code (`model.py`)."""
     if is_path(text) or text.endswith((".json", ".jinja")):
         told.path("serve.chat_template", text, source)
+        told.set("chat_template.source", FLAG, source)
+        reason = f"{text} ({source}) is a template that LMDeploy renders in its own code"
+        told.unreadable(("chat_template", "prompt_probes"), reason, "compare answers of the running server")
     else:
-        told.set("serve.chat_template", text, source)
+        told.path("serve.chat_template", text, source, or_name=True)
 
 
 def _cache(told: Collect, value: Any, source: str) -> None:
@@ -97,7 +102,8 @@ def _cache(told: Collect, value: Any, source: str) -> None:
 
 
 def _generation(told: Collect, text: str, source: str) -> None:
-    if is_path(text):
-        told.path("serve.generation_config", text, source)
-    elif text != "auto":
+    """`auto`, `lmdeploy`, or a folder or repository whose generation_config.json counts."""
+    if text in ("auto", "lmdeploy"):
         told.set("serve.generation_config", text, source)
+        return
+    told.path("serve.generation_config", text, source, or_name=True, inside="generation_config.json")

@@ -53,6 +53,7 @@ def effective(given: Given | None, context: Context) -> Told:
             yield Unobserved((group,), reason, "name the release, or use a newer lockllm")
         return
     held: dict[Path, Any] = {reading.fact.path: reading.value for reading in (given.readings if given else ())}
+    held |= {each.fact.path: each.path for each in (given.paths if given else ())}
     for key, value in _DEFAULTS.items():
         if tuple(key.split(".")) not in held:
             yield seen(key, value, f"default of LMDeploy {version}", By.DEFAULT)

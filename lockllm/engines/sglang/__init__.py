@@ -8,20 +8,24 @@ from lockllm.engines import Form, Installed
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.sglang.command import command, where
 from lockllm.engines.sglang.findings import checks
-from lockllm.engines.sglang.given import given
+from lockllm.engines.sglang.given import FLAG, explicit_template, given
 from lockllm.engines.sglang.given import wants_files as _wants_files
+from lockllm.engines.sglang.given import wants_more as _wants_more
 from lockllm.engines.sglang.http import PROBES, detect, from_http
 from lockllm.engines.sglang.installed_defaults import STATED
-from lockllm.engines.sglang.options import NEWEST
+from lockllm.engines.sglang.options import NAMED_FILES, NEWEST
 from lockllm.engines.sglang.rules import effective
 from lockllm.facts.observation import Reading
 
 __all__ = [
-    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "installed", "name", "newest",
-    "packages", "probes", "recognise", "stated", "wants_files", "where",
+    "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given",
+    "installed", "name", "named_files", "newest", "packages", "probes", "recognise", "stated", "template_flag", "wants_files",
+    "wants_more", "where",
 ]  # fmt: skip
 
 name = "sglang"
+template_flag = FLAG
+named_files = NAMED_FILES
 newest = NEWEST
 stated = STATED
 probes = PROBES
@@ -58,4 +62,9 @@ def from_log(lines: Sequence[str]) -> Iterable[Reading]:
 
 def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
     """Config files that the command names, as it spells them."""
-    return _wants_files(form)
+    return (*_wants_files(form), *_wants_more(form, {}))
+
+
+def wants_more(form: Form, env: Mapping[str, str], files: Mapping[str, str]) -> Iterable[str]:
+    """The chat template that the command or its YAML file names."""
+    return _wants_more(form, files)

@@ -62,6 +62,7 @@ def arguments(name: str, text: str, release: Release, told: Collect) -> tuple[st
         settings = read(text)
     except YamlError as why:
         told.warnings.append(f"{name} cannot be read as YAML ({why}): what it sets is unknown")
+        told.config_unread(f"{name} (argument --config) cannot be read: {why}")
         return ()
     told.warnings += [f"{name}: {note}" for note in settings.notes]
     value = settings.value

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lockllm.engines import Form, Given, Installed, Model
-from lockllm.engines._argparse import Parsed, Word
+from lockllm.engines import Form, Given, Installed, Model, Template
+from lockllm.engines._argparse import Parsed, Word, parse
 from lockllm.engines._collect import Collect, is_path, pairs, source_of
 from lockllm.engines._releases import below, beyond
-from lockllm.engines._values import leaves, secret_name, stray
+from lockllm.engines._values import leaves, secret_name, stray, unresolved
 from lockllm.engines.sglang import config_file, options
 from lockllm.engines.sglang.options import Release
 from lockllm.engines.sglang.reading import read, without_effect
@@ -18,12 +19,37 @@ from lockllm.engines.sglang.variables import variables
 from lockllm.facts.observation import CheckStatus
 
 NAME = "sglang"
+FLAG = "--chat-template"
 
 
 def wants_files(form: Form) -> Iterable[str]:
     """The YAML file of `--config FILE` (0.5.3 and newer)."""
     path = config_file.named(form.args).path
     return (path,) if path else ()
+
+
+def wants_more(form: Form, files: Mapping[str, str]) -> Iterable[str]:
+    """The file of `--chat-template`, which may be named on the line or in the YAML file."""
+    words, _ = _with_file(
+        _without_router(form, _positional(form)), files, options.release(options.NEWEST), None, Collect(NAME, False)
+    )
+    named = parse(words, options.of(options.NEWEST)).last().get("chat_template")
+    text = str(named.value) if named is not None else ""
+    return (text,) if _is_template_file(text) else ()
+
+
+def explicit_template(text: str) -> Template:
+    """A `.jinja` file as SGLang keeps it: no line ends around it, and a written `\\n` is one (`template_manager.py`)."""
+    kept = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n").replace("\\n", "\n")
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    return Template(text=kept, value=f"sha256:{digest}")
+
+
+def _is_template_file(text: str) -> bool:
+    """Whether `--chat-template` names a file: what is no name of a built-in conversation."""
+    if not text or unresolved(text) or text in options.BUILTIN_TEMPLATES:
+        return False
+    return is_path(text) or text.endswith((".jinja", ".json")) or "/" in text
 
 
 def given(
@@ -48,7 +74,7 @@ def given(
     idle = {name for name, standing in used.standing.items() if standing == "idle"}
     for word in parsed.words:
         if word.name not in idle:
-            _word(told, word, source_of(word) if len(spans) == 1 else _where(word, words, spans))
+            _word(told, word, source_of(word) if len(spans) == 1 else _where(word, words, spans), files)
     for extra in parsed.positionals:
         status = CheckStatus.UNKNOWN if "$" in extra or "{" in extra else CheckStatus.FAIL
         told.finding("check.flags_accepted", status, f"{stray(extra, words)} belongs to no option", "", "remove it")
@@ -116,7 +142,10 @@ def _with_file(
             "argument --config",
             "write --config FILE.yaml",
         )
-    if named.path is None or named.path not in files or below(version, config_file.SINCE):
+    if named.path is None or below(version, config_file.SINCE):
+        return words, {0: "argument"}
+    if named.path not in files:
+        told.config_unread(f"{named.path} (argument --config) was not read")
         return words, {0: "argument"}
     told.operational.append("config")
     added = config_file.arguments(named.path, files[named.path], release, told)
@@ -130,7 +159,7 @@ def _where(word: Word, words: Sequence[str], spans: Mapping[int, str]) -> str:
     return source_of(word) if spans[begin] == "argument" else f"{spans[begin]}: {word.flag.lstrip('-')}"
 
 
-def _word(told: Collect, word: Word, source: str) -> None:
+def _word(told: Collect, word: Word, source: str, files: Mapping[str, str]) -> None:
     name, value = word.name, word.value
     if name in options.SECRETS or secret_name(name):
         told.secret(value)
@@ -141,7 +170,7 @@ def _word(told: Collect, word: Word, source: str) -> None:
     elif name == "nnodes":
         told.per_node[name] = value
         told.kept(name, value, source)
-    elif _model(told, name, value, source) or _prompt(told, name, value, source):
+    elif _model(told, name, value, source) or _prompt(told, name, value, source, files):
         return
     elif name in options.FACTS:
         told.set(options.FACTS[name], value, source)
@@ -163,8 +192,10 @@ def _word(told: Collect, word: Word, source: str) -> None:
         told.operational.append(name)
         if name == "port" and isinstance(value, int):
             told.port = value
-    elif name in options.PATHS and isinstance(value, str) and is_path(value):
+    elif name in options.FILES and isinstance(value, str) and not unresolved(value):
         told.path(f"serve.args.{name}", value, source)
+    elif name in options.FILES_OR_NAMES and isinstance(value, str) and value and not unresolved(value):
+        told.path(f"serve.args.{name}", value.removeprefix("@"), source, or_name=not value.startswith("@"))
     else:
         told.kept(name, value, source)
 
@@ -213,16 +244,25 @@ def _adapter(told: Collect, each: Any, source: str) -> None:
         told.adapters[name] = Model(text=path, source=source)
 
 
-def _prompt(told: Collect, name: str, value: Any, source: str) -> bool:
+def _template(told: Collect, text: str, source: str, files: Mapping[str, str]) -> None:
+    """A `.jinja` file is the template in force; a `.json` file is a conversation that SGLang's own code renders."""
+    if text.endswith(".json"):
+        told.path("serve.chat_template", text, source)
+        told.set("chat_template.source", FLAG, source)
+        reason = f"{text} ({source}) is a conversation that SGLang renders in its own code"
+        told.unreadable(("chat_template", "prompt_probes"), reason, "ask the running server")
+    elif text in files:
+        told.explicit(FLAG, explicit_template(files[text]), source)
+    else:
+        told.template_elsewhere(FLAG, text, source)
+
+
+def _prompt(told: Collect, name: str, value: Any, source: str, files: Mapping[str, str]) -> bool:
     """Options that move the prompt."""
     if name == "chat_template":
         text = str(value)
-        if (
-            is_path(text)
-            or text.endswith((".jinja", ".json"))
-            or (text not in options.BUILTIN_TEMPLATES and "/" in text)
-        ):
-            told.path("serve.chat_template", text, source)
+        if _is_template_file(text):
+            _template(told, text, source, files)
         else:
             told.paths.pop(("serve", "chat_template"), None)
             told.set("serve.chat_template", text, source)

@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines import Installed
+from lockllm.engines import Installed, Names
 from lockllm.engines._argparse import Option, Table, Take, table
 from lockllm.engines._releases import order, spans
 from lockllm.engines._values import Kind
 from lockllm.engines.sglang import choice_rows
 from lockllm.engines.sglang.option_rows import READ, ROWS
+from lockllm.facts.fact import Path
 
 VERSIONS = tuple(READ.split())
 NEWEST = VERSIONS[-1]
@@ -120,16 +121,29 @@ PER_NODE = frozenset(
     {"node_rank", "base_gpu_id", "gpu_id_step", "disaggregation_ib_device", "mooncake_ib_device", "numa_node"}
 )
 
-PATHS = frozenset(
+FILES = frozenset(
     {
-        "quantization_param_path", "init_expert_location", "speculative_token_map", "deepep_config",
-        "dllm_algorithm_config", "pdmux_config_path", "flexkv_config_file", "lmcache_config_file",
-        "decrypted_config_file",
-        "decrypted_draft_config_file", "ds_channel_config_path", "speculative_dspark_confidence_sts_path",
-        "speculative_dspark_sps_table_path", "speculative_ngram_external_corpus_path", "completion_template",
+        "quantization_param_path", "dllm_algorithm_config", "pdmux_config_path", "flexkv_config_file",
+        "lmcache_config_file", "decrypted_config_file", "decrypted_draft_config_file", "ds_channel_config_path",
+        "speculative_dspark_confidence_sts_path", "speculative_dspark_sps_table_path",
+        "speculative_ngram_external_corpus_path", "kt_weight_path", "kt_amx_weight_path", "rl_quant_profile",
+        "modelopt_checkpoint_restore_path",
     }
 )  # fmt: skip
-"""Options whose value names a file whose content moves results."""
+"""Options whose value names a file or folder whose content moves results."""
+FILES_OR_NAMES = frozenset(
+    {
+        "deepep_config", "init_expert_location", "model_checksum", "speculative_token_map", "completion_template",
+        "speculative_adaptive_config", "uno_lora_path", "hicache_storage_backend_extra_config",
+    }
+)  # fmt: skip
+"""Options that take a name, JSON or the path of a file (`@FILE` too): what is there as a file counts by its content."""
+
+NAMED_FILES: Mapping[Path, Names] = {
+    **{("serve", "args", name): Names() for name in FILES},
+    **{("serve", "args", name): Names(or_name=True) for name in FILES_OR_NAMES},
+}
+"""Facts whose value is the path of something that is read."""
 
 SECRETS = frozenset({"api_key", "admin_api_key", "ssl_keyfile_password", "watermark_key", "watermark_key_b"})
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lockllm.engines import Form
+from lockllm.engines import Form, Names
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.tensorrt_llm.command import command, where
-from lockllm.engines.tensorrt_llm.given import given
+from lockllm.engines.tensorrt_llm.given import FLAG, explicit_template, given
 from lockllm.engines.tensorrt_llm.given import wants_files as _wants_files
+from lockllm.engines.tensorrt_llm.options import FILES
 from lockllm.engines.tensorrt_llm.rules import NEWEST, checks, effective
 from lockllm.engines.tensorrt_llm.shown import PROBES, detect, from_http, from_log
 
 __all__ = [
-    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest", "packages",
-    "probes", "recognise", "wants_files", "where",
+    "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given", "name",
+    "named_files", "newest", "packages", "probes", "recognise", "template_flag", "wants_files", "where",
 ]  # fmt: skip
 
 name = "tensorrt-llm"
+template_flag = FLAG
+named_files = {("serve", "args", each): Names() for each in FILES}
 newest = NEWEST
 probes = PROBES
 distributions = ("tensorrt-llm",)

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lockllm.engines import Form, Given, Model
+from lockllm.engines import Form, Given, Model, Template
 from lockllm.engines._argparse import Word, parse
-from lockllm.engines._collect import Collect, exact, is_path, source_of
+from lockllm.engines._collect import Collect, exact, source_of
 from lockllm.engines._pyyaml import YamlError, read
-from lockllm.engines._values import leaves, secret_name
+from lockllm.engines._values import leaves, secret_name, unresolved
 from lockllm.engines._variables import is_common
 from lockllm.engines.tensorrt_llm import options
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import CheckStatus
 
 NAME = "tensorrt-llm"
+FLAG = "--chat_template"
 _YAML = "extra_llm_api_options"
 
 
 def wants_files(form: Form) -> Iterable[str]:
-    """The YAML file of `--config` or `--extra_llm_api_options`."""
-    found = parse(form.args, options.TABLE).last().get(_YAML)
-    return (str(found.value),) if found is not None and found.value else ()
+    """The YAML file of `--config` or `--extra_llm_api_options`, and the file of `--chat_template`."""
+    found = parse(form.args, options.TABLE).last()
+    named = found.get(_YAML)
+    template = found.get("chat_template")
+    files = (str(named.value),) if named is not None and named.value else ()
+    text = str(template.value) if template is not None else ""
+    return (*files, text) if _is_template_file(text) else files
+
+
+def explicit_template(text: str) -> Template:
+    """The text of a template's file, with one kind of line end."""
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    return Template(text=plain, value=f"sha256:{_digest(text)}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+def _is_template_file(text: str) -> bool:
+    """Whether `--chat_template` names a file: all but a template in one line."""
+    return bool(text) and not any(char in text for char in "{}\n") and not unresolved(text)
 
 
 def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
@@ -31,7 +52,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     parsed = parse(form.args, options.TABLE)
     told.refuse(exact(parsed, options.TABLE), False, "trtllm-serve")
     for word in parsed.words:
-        _word(told, word)
+        _word(told, word, files)
     if parsed.positionals:
         revision = told.model.revision if told.model else None
         told.model = Model(text=parsed.positionals[0], source="argument", revision=revision)
@@ -43,7 +64,9 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
         _file(told, str(file.value), files[str(file.value)])
     elif file is not None:
         told.path(f"serve.args.{_YAML}", str(file.value), source_of(file))
+        reason = f"{file.value} ({source_of(file)}) outranks the command line, and was not read"
         told.warnings.append(f"{file.value} outranks the command line and was not read: what it sets is unknown")
+        told.overruled(("serve", "sampling"), reason, "look where that file is, or see the server's mounts")
     for name in sorted(env):
         if not is_secret(name) and (name in options.READ or is_common(name)):
             told.variable(name, env[name])
@@ -54,7 +77,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     return told.given()
 
 
-def _word(told: Collect, word: Word) -> None:
+def _word(told: Collect, word: Word, files: Mapping[str, str]) -> None:
     name, value, source = word.name, word.value, source_of(word)
     if secret_name(name):
         told.secret(value)
@@ -65,9 +88,11 @@ def _word(told: Collect, word: Word) -> None:
     elif name == "tokenizer":
         told.tokenizer = Model(text=str(value), source=source)
     elif name == "chat_template":
-        _template(told, str(value), source)
+        _template(told, str(value), source, files)
     elif name in options.FACTS:
         told.set(options.FACTS[name], value, source)
+    elif name in options.FILES and isinstance(value, str) and not unresolved(value):
+        told.path(f"serve.args.{name}", value, source)
     elif name in options.OPERATIONAL:
         told.operational.append(name)
         if name == "port" and isinstance(value, int):
@@ -78,11 +103,15 @@ def _word(told: Collect, word: Word) -> None:
             told.set(options.BOTH[name], value, source)
 
 
-def _template(told: Collect, text: str, source: str) -> None:
-    if is_path(text) or text.endswith(".jinja"):
-        told.path("serve.chat_template", text, source)
-    else:
+def _template(told: Collect, text: str, source: str, files: Mapping[str, str]) -> None:
+    if text in files:
+        told.explicit(FLAG, explicit_template(files[text]), source)
+    elif _is_template_file(text):
+        told.template_elsewhere(FLAG, text, source)
+    elif unresolved(text.replace("{{", "").replace("}}", "")):
         told.set("serve.chat_template", text, source)
+    else:
+        told.explicit(FLAG, Template(text=text, value=f"sha256:{_digest(text)}"), source)
 
 
 def _file(told: Collect, name: str, text: str) -> None:

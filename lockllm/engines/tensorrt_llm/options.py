@@ -68,6 +68,9 @@ OPERATIONAL = frozenset(
     """.split()
 )
 
+FILES = frozenset({"custom_module_dirs"})
+"""Options that name files or folders of code or settings that are read."""
+
 READ = recorded("tensorrt-llm")
 """Variables that change results."""
 

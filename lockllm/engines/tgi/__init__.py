@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lockllm.engines import Form
+from lockllm.engines import Form, Names
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.tgi.command import command, where
 from lockllm.engines.tgi.given import given
@@ -12,11 +12,12 @@ from lockllm.engines.tgi.rules import NEWEST, checks, effective
 from lockllm.engines.tgi.shown import PROBES, detect, from_http, from_log
 
 __all__ = [
-    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest", "packages",
-    "probes", "recognise", "wants_files", "where",
+    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "named_files", "newest",
+    "packages", "probes", "recognise", "wants_files", "where",
 ]  # fmt: skip
 
 name = "tgi"
+named_files = {("serve", "args", "tokenizer_config_path"): Names()}
 newest = NEWEST
 probes = PROBES
 distributions = ("text-generation-server",)

@@ -7,7 +7,7 @@ from typing import Any
 
 from lockllm.engines import Form, Given, Model
 from lockllm.engines._argparse import Option, Problem, Take, parse
-from lockllm.engines._collect import Collect, exact, is_path, pairs, source_of, truth
+from lockllm.engines._collect import Collect, exact, pairs, source_of, truth
 from lockllm.engines._values import convert, secret_name, unresolved
 from lockllm.engines._variables import is_common
 from lockllm.engines.tgi import options
@@ -16,6 +16,7 @@ from lockllm.facts.observation import By, CheckStatus
 from lockllm.facts.types import whole
 
 NAME = "tgi"
+FLAG = "--tokenizer-config-path"
 _RESOLVED = {"ATTENTION": "serve.attention_backend"}
 _SWITCHES = {"PREFIX_CACHING": "serve.enable_prefix_caching", "PREFILL_CHUNKING": "serve.enable_chunked_prefill"}
 
@@ -94,8 +95,13 @@ def _option(told: Collect, option: Option, value: Any, source: str) -> None:
         told.model = Model(text=text, source=where, revision=str(value))
     elif name == "lora_adapters":
         _adapters(told, str(value), source)
-    elif name == "tokenizer_config_path" and is_path(str(value)):
+    elif name == "tokenizer_config_path" and not unresolved(str(value)):
         told.path("serve.args.tokenizer_config_path", str(value), source)
+        told.set("chat_template.source", FLAG, source)
+        reason = f"the template stands in {value} ({source})"
+        told.unreadable(
+            ("chat_template", "prompt_probes"), reason, "put it into the checkpoint's tokenizer_config.json"
+        )
     elif name == "cuda_graphs":
         _graphs(told, str(value), source)
     elif name == "sharded":

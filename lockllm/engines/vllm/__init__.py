@@ -11,19 +11,22 @@ from lockllm.engines.vllm.findings import checks
 from lockllm.engines.vllm.given import given, read
 from lockllm.engines.vllm.http import PROBES, detect, from_http
 from lockllm.engines.vllm.installed_defaults import STATED
-from lockllm.engines.vllm.named_files import wanted
-from lockllm.engines.vllm.options import NEWEST
+from lockllm.engines.vllm.named_files import FLAG, explicit_template, wanted
+from lockllm.engines.vllm.options import NAMED_FILES, NEWEST
 from lockllm.engines.vllm.rules import effective
 from lockllm.engines.vllm.where import where
 from lockllm.engines.vllm.yaml_config import named
 from lockllm.facts.observation import Reading
 
 __all__ = [
-    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "installed", "name", "newest",
-    "packages", "probes", "recognise", "stated", "wants_files", "where",
+    "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given",
+    "installed", "name", "named_files", "newest", "packages", "probes", "recognise", "stated", "template_flag", "wants_files",
+    "wants_more", "where",
 ]  # fmt: skip
 
 name = "vllm"
+template_flag = FLAG
+named_files = NAMED_FILES
 packages = (
     "torch", "triton", "triton-kernels", "transformers", "tokenizers", "flashinfer-python", "flashinfer-cubin",
     "flashinfer-jit-cache", "xformers", "compressed-tensors", "xgrammar", "llguidance", "outlines", "mistral-common",
@@ -61,3 +64,8 @@ def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
     """The YAML file of `--config FILE`, the chat template and the generation config that the command names."""
     yield from named(form)
     yield from wanted(read(form, {}, None).parsed.last())
+
+
+def wants_more(form: Form, env: Mapping[str, str], files: Mapping[str, str]) -> Iterable[str]:
+    """The chat template and the generation config that the YAML file names."""
+    return wanted(read(form, files, None).parsed.last())

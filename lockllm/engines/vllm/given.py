@@ -48,7 +48,6 @@ def given(
     found.secrets += variables.secrets(env)
     said = read(form, files, version, installed)
     _refused(found, form, said, version, installed)
-    _config_findings(found, said)
     _model(found, form, said)
     words = refusals.in_force(said.parsed)
     for word in words.values():
@@ -59,6 +58,7 @@ def given(
         over = words["override_generation_config"].value if "override_generation_config" in words else {}
         typed = over if isinstance(over, dict) else {}
         named_files.generation_config(found, folder.value, _source(said, folder), files, typed)
+    _config_findings(found, said)
     for reading in variables.readings(env, version, found.by):
         if reading.fact.path[0] == "env":
             found.env.append(reading)
@@ -219,8 +219,12 @@ def _is_folder(value: Any) -> bool:
 
 
 def _kept(found: Collect, word: Word, source: str) -> None:
-    if word.name in options.PATHS and isinstance(word.value, str) and not unresolved(word.value):
-        found.path(f"serve.args.{word.name}", word.value, source)
+    if isinstance(word.value, str) and word.value and not unresolved(word.value):
+        if word.name in options.FILES or word.name in options.FILES_OR_NAMES:
+            found.path(f"serve.args.{word.name}", word.value, source, or_name=word.name in options.FILES_OR_NAMES)
+            return
+    if word.name in options.LISTS_OF_FILES and not unresolved(word.value):
+        found.listed(f"serve.args.{word.name}", word.value, source, named=True, or_name=True)
         return
     found.kept(word.name, word.value, source)
     if word.name == "attention_config" and isinstance(word.value, dict) and word.value.get("backend"):
@@ -277,3 +281,5 @@ def _config_findings(found: Collect, said: Reading) -> None:
     for detail, mend in said.config.ignored:
         found.finding("check.settings_take_effect", CheckStatus.FAIL, detail, said.config.name, mend)
     found.warnings += said.config.warnings
+    if said.config.unread:
+        found.config_unread(said.config.unread)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lockllm.engines import MayBeMissing
+from lockllm.engines import MayBeMissing, Template
 from lockllm.engines._argparse import Word
 from lockllm.engines._collect import Collect
 from lockllm.engines._values import unresolved
@@ -16,6 +16,8 @@ from lockllm.facts.keys import parse
 from lockllm.facts.observation import By
 from lockllm.facts.registry import seen
 
+FLAG = "--chat-template"
+_FILE = "generation_config.json"
 _JINJA = "{}\n"
 _AMBIGUOUS = ("top_k", 50)
 """What transformers 4 leaves out as its own default and transformers 5 keeps: no value of it is told here."""
@@ -36,19 +38,18 @@ def chat_template(found: Collect, word: Word, source: str, files: Mapping[str, s
     text = word.value
     if not isinstance(text, str):
         return
-    found.set("chat_template.source", "--chat-template", source)
     if text in files:
-        _template(found, files[text].replace("\r\n", "\n").replace("\r", "\n"), source)
+        found.explicit(FLAG, explicit_template(files[text]), source)
     elif any(char in text for char in _JINJA) and not unresolved(text.replace("{{", "").replace("}}", "")):
-        _template(found, text, source)
+        found.explicit(FLAG, Template(text=text, value=_digest(text)), source)
     else:
-        found.path("serve.chat_template", text, source)
+        found.template_elsewhere(FLAG, text, source)
 
 
-def _template(found: Collect, text: str, source: str) -> None:
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    found.set("serve.chat_template", digest, source)
-    found.set("chat_template.sha256", digest, source)
+def explicit_template(text: str) -> Template:
+    """The text of a template's file as vLLM reads it: with one kind of line end."""
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    return Template(text=plain, value=_digest(plain))
 
 
 def generation_config(
@@ -57,10 +58,9 @@ def generation_config(
     """`--generation-config FOLDER`: its file's digest, and the sampling defaults that stand in it."""
     text = files.get(_inside(folder))
     if text is None:
-        found.path("serve.generation_config", folder, source)
+        found.path("serve.generation_config", folder, source, or_name=True, inside=_FILE)
         return
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    found.set("serve.generation_config", digest, source)
+    found.set("serve.generation_config", _digest(text), source)
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):
@@ -78,4 +78,8 @@ def _is_file(text: Any) -> bool:
 
 
 def _inside(folder: str) -> str:
-    return folder.rstrip("/") + "/generation_config.json"
+    return f"{folder.rstrip('/')}/{_FILE}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
+from lockllm.engines import Names
 from lockllm.engines._argparse import Option, Table, Take, table
 from lockllm.engines._releases import at_least, below, beyond, order
 from lockllm.engines._values import Kind
 from lockllm.engines.vllm.option_rows import ROWS
+from lockllm.facts.fact import Path
 
 OLDEST = "0.6.0"
 NEWEST = "0.33.0"
@@ -85,10 +88,21 @@ NULLABLE = frozenset(
     "tool_server tool_strict_level uds video_pruning_rate watermark_config weight_transfer_config".split()
 )
 """Options that may be None, in some release at least: an empty text or `None` leaves them unset."""
-PATHS = frozenset(
-    {"hf_config_path", "mm_encoder_fp8_scale_path", "quantization_param_path", "qlora_adapter_name_or_path"}
+FILES = frozenset(
+    {"mm_encoder_fp8_scale_path", "quantization_param_path", "tool_parser_plugin", "reasoning_parser_plugin"}
 )
-"""Kept options that name a file or folder."""
+"""Kept options that name a file or folder: scales, and plugins that are imported by their path."""
+FILES_OR_NAMES = frozenset({"hf_config_path", "qlora_adapter_name_or_path"})
+"""Kept options that name a folder, or a repository where no such folder is there."""
+LISTS_OF_FILES = frozenset({"prompt_adapters"})
+"""Kept options that name several folders or repositories, each as `name=path`."""
+
+NAMED_FILES: Mapping[Path, Names] = {
+    **{("serve", "args", name): Names() for name in FILES},
+    **{("serve", "args", name): Names(or_name=True) for name in FILES_OR_NAMES},
+    ("serve", "generation_config"): Names(or_name=True, inside="generation_config.json"),
+}
+"""Facts whose value is the path of something that is read."""
 
 _TAKES = {
     "switch": (Take.SWITCH, Kind.TEXT),

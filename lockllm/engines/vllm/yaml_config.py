@@ -32,6 +32,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     ignored: tuple[tuple[str, str], ...] = ()  # what has no effect, and what to do instead
     warnings: tuple[str, ...] = ()
+    unread: str = ""  # why nobody knows what it sets
 
 
 def named(form: Form) -> Iterator[str]:
@@ -52,13 +53,14 @@ def config(form: Form, files: Mapping[str, str], release: str) -> Config:
     if name is None:
         return Config()
     if name not in files:
-        return Config(name=name)
+        return Config(name=name, unread=f"{name} (argument --config) was not read")
     if name.rpartition(".")[2] not in ("yaml", "yml"):
         return Config(name=name, warnings=(f"{name} is not read: vLLM refuses a config file that is no .yaml or .yml",))
     try:
         read = read_yaml(files[name])
     except YamlError as why:
-        return Config(name=name, warnings=(f"{name} is not read ({why}): what it sets is unknown",))
+        told = f"{name} is not read ({why}): what it sets is unknown"
+        return Config(name=name, warnings=(told,), unread=f"{name} (argument --config) cannot be read: {why}")
     settings = read.value
     if not isinstance(settings, dict):
         return Config(name=name, warnings=(f"{name} is not read: it holds no settings",))

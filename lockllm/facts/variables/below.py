@@ -102,4 +102,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("noise", "", ("HF_HUB_DISABLE_* HF_HUB_ENABLE_HF_TRANSFER HF_XET_* TOKENIZERS_PARALLELISM HF_HUB_ETAG_TIMEOUT "
      "HF_HUB_DOWNLOAD_TIMEOUT")),
     ("numerics", "KV tensors of other machines arrive in another precision", "LMCACHE_REMOTE_SERDE LMCACHE_CHUNK_SIZE"),
+    ("numerics", "stored KV tensors are blended, compressed or taken from elsewhere",
+     ("@LMCACHE_CONFIG_FILE @MOONCAKE_CONFIG_PATH @FLEXKV_CONFIG_PATH @SGLANG_HICACHE_HF3FS_CONFIG_PATH "
+     "@SGLANG_HICACHE_MOONCAKE_CONFIG_PATH")),
 )  # fmt: skip
