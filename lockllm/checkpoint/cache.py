@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -19,11 +19,17 @@ _LONGEST = 64 * 2**20
 _FRESH_NS = 2_000_000_000
 """A file modified this shortly before it was hashed may be modified again under the same time: two seconds, FAT's clock."""
 _LOCAL = frozenset({
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "squashfs", "erofs",
-    "bcachefs", "jfs", "reiserfs", "apfs", "hfs", "ufs", "iso9660", "udf", "vfat", "exfat",
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "bcachefs", "jfs", "reiserfs", "apfs", "hfs", "ufs",
 })  # fmt: skip
 """Those whose times tell of every write. tmpfs notes no time for a second write through one mapping, ZFS notes it half a minute late."""
-_UPPER = re.compile(r"[ ,]upperdir=(/[^, ]+)")
+_WITHOUT = frozenset(
+    {"squashfs", "erofs", "cramfs", "romfs", "iso9660", "udf", "vfat", "msdos", "exfat", "hfsplus", "ntfs3", "ntfs"}
+)
+"""Those that keep no time of the last change of a file, or are images that are made with any times and exchanged whole: two
+images made with fixed times agree in device, inode, size and every time. Nothing is kept of them, whoever asks for it."""
+_UNSEEN = "an overlay whose layers do not show here"
+_LAYERS = re.compile(r"(?:lowerdir\+?|datadir\+|upperdir)=(.*)", re.DOTALL)
+_DEEP = 4
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _BOOT = "/proc/sys/kernel/random/boot_id"
@@ -81,9 +87,12 @@ def folder(environ: Mapping[str, str], home: str) -> str:
 
 
 def opened(root: str, where: str, *, everywhere: bool, read: bool = True) -> Cache:
-    """The cache of one checkpoint. On network and FUSE file systems only if `everywhere`. Whatever is wrong with it, it is empty."""
+    """The cache of one checkpoint. On network and FUSE file systems only if `everywhere`. Whatever is wrong with it, it is empty.
+
+    The folder is trusted: it must belong to this user, and nothing in it is signed.
+    """
     kind = filesystem(root)
-    if not everywhere and kind not in _LOCAL:
+    if kind in _WITHOUT or (not everywhere and kind not in _LOCAL):
         return Cache(file=None, reason=f"the checkpoint lies on {kind or 'a file system of unknown kind'}")
     if links.inside(os.path.realpath(where), root):
         return Cache(file=None, reason="the cache folder lies in the checkpoint")
@@ -194,15 +203,35 @@ def identity(path: str) -> str:
     return f"{found.f_fsid:x}-{found.f_bsize}-{found.f_namemax}"
 
 
-def filesystem(path: str) -> str:
-    """The kind of file system that a path without links lies on, by the mounts of its view; empty where nothing tells."""
+def filesystem(path: str, depth: int = 0) -> str:
+    """The kind of file system that a path without links lies on, by the mounts of its view; empty where nothing tells.
+
+    Of an overlay it is that of the first layer that is not of a kind that tells of every write: a file of it may lie there.
+    """
     prefix = links.view(path)
     table = os.path.join(os.path.dirname(prefix), "mountinfo") if prefix else "/proc/self/mountinfo"
-    inner = path[len(prefix) :] or "/"
     try:
         lines = bounded.read_small(table, 2**24).decode("utf-8", "replace").splitlines()
     except bounded.Malformed:
         return ""
+    kind, options = mounted(lines, path[len(prefix) :] or "/")
+    if kind != "overlay":
+        return kind
+    layers = list(_layers(options))
+    if not layers or depth > _DEEP:
+        return _UNSEEN
+    for layer in layers:
+        where = next((each for each in (prefix + layer, layer) if os.path.isdir(each)), None)
+        if where is None:
+            return _UNSEEN
+        below = filesystem(links.real(where), depth + 1)
+        if below not in _LOCAL:
+            return below
+    return kind
+
+
+def mounted(lines: Iterable[str], path: str) -> tuple[str, str]:
+    """The kind and the options of the file system that lies at a path, by the lines of a mountinfo."""
     best, kind, options = -1, "", ""
     for line in lines:
         before, _, after = line.partition(" - ")
@@ -210,14 +239,20 @@ def filesystem(path: str) -> str:
         if len(fields) < 5 or not after:
             continue
         mount = _plain(fields[4])
-        if links.inside(inner, mount) and len(mount) >= best:
-            kind, _, options = after.partition(" ")
+        if links.inside(path, mount) and len(mount) >= best:
+            kind, _, rest = after.partition(" ")
+            options = rest.rpartition(" ")[2]
             best = len(mount)
-    upper = _UPPER.search(options) if kind == "overlay" else None
-    if upper is not None and os.path.isdir(where := prefix + _plain(upper[1])):
-        below = filesystem(os.path.realpath(where))
-        return kind if below in _LOCAL else below
-    return kind
+    return kind, options
+
+
+def _layers(options: str) -> Iterator[str]:
+    """The folders that an overlay is made of. A colon between two of them stands bare, one in a name behind a backslash."""
+    for option in options.split(","):
+        found = _LAYERS.fullmatch(option)
+        for layer in re.split(r"(?<!\\):", _plain(found[1])) if found is not None else ():
+            if layer:
+                yield re.sub(r"\\(.)", r"\1", layer)
 
 
 def _plain(text: str) -> str:

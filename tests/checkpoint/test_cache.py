@@ -305,6 +305,7 @@ def test_blake3_is_computed_where_only_sha256_was_kept(where: Path, tiny: Path) 
         ("fuse.s3fs", False),
         ("tmpfs", False),
         ("zfs", False),
+        ("an overlay whose layers do not show here", False),
         ("", False),
     ],
 )
@@ -319,6 +320,76 @@ def test_network_and_unknown_file_systems_are_left_alone_unless_asked(
 def test_the_file_system_of_a_path_is_that_of_its_longest_mount(tmp_path: Path) -> None:
     assert cache.filesystem("/proc/self") == "proc"
     assert cache.filesystem(str(tmp_path)) != ""
+
+
+WITHOUT = ("squashfs", "erofs", "iso9660", "udf", "vfat", "exfat", "msdos", "ntfs3", "cramfs", "romfs")
+
+
+@pytest.mark.parametrize("kind", WITHOUT)
+@pytest.mark.parametrize("mode", ["auto", "any", "renew"])
+def test_nothing_is_kept_of_a_file_system_that_cannot_vouch_for_a_file(
+    where: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch, kind: str, mode: str
+) -> None:
+    monkeypatch.setattr(cache, "filesystem", lambda path: kind)
+    found = again(tiny, mode)
+    assert not where.exists()
+    assert set(evidence(again(tiny, mode)).values()) == {"computed"}
+    assert found.warnings == (f"no digest is kept: the checkpoint lies on {kind}",)
+
+
+@pytest.mark.parametrize(
+    "options, layers",
+    [
+        ("rw,lowerdir=/a,upperdir=/u,workdir=/w", ["/a", "/u"]),
+        ("ro,lowerdir=/a:/b/c:/d", ["/a", "/b/c", "/d"]),
+        ("ro,lowerdir=/a::/data", ["/a", "/data"]),
+        ("rw,lowerdir+=/a,lowerdir+=/b,datadir+=/d,upperdir=/u", ["/a", "/b", "/d", "/u"]),
+        (r"rw,lowerdir=/l:/a\134:b\134\054c,upperdir=/u\040v,workdir=/w", ["/l", "/a:b,c", "/u v"]),
+        ("rw,lowerdir=l/ABC:l/DEF,upperdir=/u", ["l/ABC", "l/DEF", "/u"]),
+        ("rw,relatime", []),
+    ],
+)
+def test_every_layer_of_an_overlay_is_read(options: str, layers: list[str]) -> None:
+    line = f"66 43 0:39 / /m rw,relatime shared:1 - overlay overlay {options}"
+    assert cache.mounted(["22 1 8:1 / / rw - ext4 /dev/a rw", line], "/m/x") == ("overlay", options)
+    assert list(cache._layers(options)) == layers
+
+
+OVERLAY = """
+import os, subprocess, sys
+from lockllm.checkpoint import cache
+root, memory, kind = sys.argv[1:]
+place = {name: os.path.join(memory if kind == name else root, name) for name in ("lower", "middle", "upper")}
+subprocess.run(["mount", "-t", "tmpfs", "none", memory], check=True)
+work = os.path.join(os.path.dirname(place["upper"]), "work")
+merged = os.path.join(root, "merged")
+for folder in (*place.values(), work, merged):
+    os.makedirs(folder, exist_ok=True)
+options = "lowerdir={middle}:{lower},upperdir={upper}".format(**place) + f",workdir={work}"
+subprocess.run(["mount", "-t", "overlay", "none", "-o", options, merged], check=True)
+print(cache.filesystem(merged))
+"""
+
+
+@needs_mount
+@pytest.mark.parametrize("kind", ["lower", "middle", "upper", "none"])
+def test_an_overlay_is_as_good_as_its_worst_layer(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "memory").mkdir()
+    own = cache.filesystem(str(tmp_path))
+    words = ["unshare", "-m", sys.executable, "-c", OVERLAY, str(tmp_path), str(tmp_path / "memory"), kind]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    if "mount failed" in done.stderr or "overlay" in done.stderr:
+        pytest.skip("this kernel lets no test mount an overlay here")
+    expected = "tmpfs" if kind != "none" else "overlay" if own in cache._LOCAL else own
+    assert done.stdout == f"{expected}\n", done.stderr
+
+
+def test_an_overlay_of_layers_that_do_not_show_is_of_no_kind_that_vouches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "66 43 0:39 / / rw - overlay overlay rw,lowerdir=/var/lib/x/l:/var/lib/y,upperdir=/var/lib/u,workdir=/w"
+    monkeypatch.setattr(cache.bounded, "read_small", lambda *words: line.encode())
+    assert cache.filesystem(str(tmp_path)) == "an overlay whose layers do not show here"
 
 
 def test_what_is_kept_reads_back_as_it_was_written(where: Path, tiny: Path) -> None:
