@@ -23,6 +23,8 @@ _WINDOW = 2**22
 """The same where BLAKE3 has several cores for one file, each of which takes a part of it."""
 _TOLD = 2**22  # bytes between two words on progress
 _MOST_WORKERS = 32
+_MOST_READS = 4
+"""How often a file is read whose bytes seem not to have moved, though the file system cannot say so."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -75,6 +77,11 @@ Progress = Callable[[int, int], None]
 def stamp(status: os.stat_result) -> Stamp:
     """The stamp in a stat result."""
     return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def timeless(found: Stamp) -> tuple[int, int, int, int]:
+    """A stamp without the time of the last change of anything, which a hard link or another mode moves too."""
+    return found.device, found.inode, found.size, found.mtime_ns
 
 
 def cores() -> int:
@@ -155,31 +162,31 @@ class _Work:
                 return
 
     def _file(self, job: Job, view: memoryview) -> Outcome:
-        began = time.time_ns()
+        """The digest of one file. What moved its ctime alone (a hard link, a mode) may have changed no byte: it is read again."""
+        former: dict[str, str] | None = None
         descriptor = open_regular(job.path)
         try:
-            settled = job.settle is not None and job.settle(descriptor)
-            before = stamp(os.fstat(descriptor))
-            if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-            hashes = _hashes(job, before.size, self.cores)
-            read = self._feed(descriptor, before.size, view, hashes)
-            after, now = stamp(os.fstat(descriptor)), stamp(os.stat(job.path))
+            for _ in range(_MOST_READS):
+                began = time.time_ns()
+                settled = job.settle is not None and job.settle(descriptor)
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                before = stamp(os.fstat(descriptor))
+                if hasattr(os, "posix_fadvise"):
+                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+                hashes = _hashes(job, before.size, self.cores)
+                read = self._feed(descriptor, before.size, view, hashes)
+                after, now = stamp(os.fstat(descriptor)), stamp(os.stat(job.path))
+                named = {name: made.hexdigest() for name, made in hashes.items()}
+                if read != before.size or timeless(after) != timeless(before) or (former and former != named):
+                    return Failed("changed while it was hashed", changed=True)
+                if (now.device, now.inode) != (before.device, before.inode):
+                    return Failed("was replaced while it was hashed", changed=True)
+                if after == before == now or named == former:  # unmoved, or twice the same bytes
+                    return _digest(named, after, began, settled and after == before == now)
+                former = named
         finally:
             os.close(descriptor)
-        if read != before.size or after != before:
-            return Failed("changed while it was hashed", changed=True)
-        if now != before:
-            return Failed("was replaced while it was hashed", changed=True)
-        named = {name: made.hexdigest() for name, made in hashes.items()}
-        return Digest(
-            sha256=named.get("sha256", ""),
-            git=named.get("git"),
-            blake3=named.get("blake3"),
-            stamp=before,
-            began_ns=began,
-            settled=settled,
-        )
+        return Failed("changed while it was hashed", changed=True)
 
     def _feed(self, descriptor: int, size: int, view: memoryview, hashes: dict[str, Any]) -> int:
         read = told = 0
@@ -211,6 +218,13 @@ def _aligned(size: int) -> memoryview:
         return memoryview(mmap.mmap(-1, size))
     except OSError as cause:
         raise MemoryError from cause
+
+
+def _digest(named: dict[str, str], at: Stamp, began: int, settled: bool) -> Digest:
+    return Digest(
+        sha256=named.get("sha256", ""), git=named.get("git"), blake3=named.get("blake3"), stamp=at, began_ns=began,
+        settled=settled,
+    )  # fmt: skip
 
 
 def _hashes(job: Job, size: int, threads: int) -> dict[str, Any]:

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lockllm.checkpoint import hashing, look
@@ -101,6 +103,54 @@ def test_a_file_that_moves_while_it_is_hashed_has_no_digest(tmp_path: Path, chan
         assert found["a"] in {Failed(reason, changed=True), Failed("changed while it was hashed", changed=True)}
     else:
         assert found["a"] == Failed(reason, changed=True)
+
+
+def link(path: Path) -> None:
+    os.link(path, path.with_name("link"))
+
+
+def put_back(path: Path) -> None:
+    """Writes other bytes in place, and puts the time of modification back."""
+    held = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"x" * MB)
+    os.utime(path, ns=(held.st_atime_ns, held.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [
+        link,
+        lambda path: os.chmod(path, 0o600),
+        lambda path: os.utime(path, ns=(1, path.stat().st_mtime_ns)),
+        lambda path: path.rename(path.with_name("b")) and path.with_name("b").rename(path),
+    ],
+    ids=["a hard link", "another mode", "another time of access", "renamed and back"],
+)
+def test_what_moves_no_byte_of_a_file_leaves_its_digest(tmp_path: Path, touch: Callable[[Path], object]) -> None:
+    jobs = make(tmp_path, {"a": 9 * MB})
+    found = hashing.digest(jobs, workers=1, progress=Moving(lambda: touch(tmp_path / "a")))
+    digest = found["a"]
+    assert isinstance(digest, Digest)
+    assert digest.sha256 == hashlib.sha256((tmp_path / "a").read_bytes()).hexdigest()
+    assert digest.stamp == hashing.stamp(os.stat(tmp_path / "a"))
+
+
+def test_links_made_again_and_again_leave_the_digest_and_keep_it_out_of_the_cache(tmp_path: Path) -> None:
+    jobs = [msgspec.structs.replace(job, settle=lambda descriptor: True) for job in make(tmp_path, {"a": 9 * MB})]
+    count = iter(range(10_000))
+    found = hashing.digest(
+        jobs, workers=1, progress=lambda done, total: os.link(tmp_path / "a", tmp_path / f"link-{next(count)}")
+    )
+    digest = found["a"]
+    assert isinstance(digest, Digest)
+    assert not digest.settled
+
+
+def test_bytes_that_are_written_under_an_old_time_have_no_digest(tmp_path: Path) -> None:
+    jobs = make(tmp_path, {"a": 9 * MB})
+    found = hashing.digest(jobs, workers=1, progress=Moving(lambda: put_back(tmp_path / "a")))
+    assert found["a"] == Failed("changed while it was hashed", changed=True)
 
 
 def test_a_file_that_moves_is_a_finding_and_unknown(tiny: Path) -> None:
