@@ -7,7 +7,7 @@ import os
 import stat
 from typing import Any
 
-from lockllm.checkpoint import links
+from lockllm.checkpoint import links, stamps
 
 SMALL = 64 * 2**20
 """The longest configuration file that is read whole."""
@@ -58,13 +58,16 @@ def read_small(path: str, limit: int = SMALL) -> bytes:
         while left > 0 and (part := os.read(descriptor, min(left, 2**20))):
             parts.append(part)
             left -= len(part)
+        raw = b"".join(parts)
+        if left > 0:
+            stamps.read(path, descriptor, raw)
     except OSError as error:
         raise Malformed(why(error)) from error
     finally:
         os.close(descriptor)
     if left <= 0:
         raise Malformed(f"is longer than {limit:,} bytes")
-    return b"".join(parts)
+    return raw
 
 
 def parse(raw: bytes, values: int = _VALUES) -> tuple[Any, tuple[str, ...]]:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from lockllm.checkpoint import bounded, links
-from lockllm.checkpoint.hashing import Digest, Stamp, stamp
+from lockllm.checkpoint.hashing import Digest
+from lockllm.checkpoint.stamps import Stamp, stamp
 
 _VERSION = 1
 _LONGEST = 64 * 2**20
@@ -30,6 +31,9 @@ images made with fixed times agree in device, inode, size and every time. Nothin
 _UNSEEN = "an overlay whose layers do not show here"
 _LAYERS = re.compile(r"(?:lowerdir\+?|datadir\+|upperdir)=(.*)", re.DOTALL)
 _DEEP = 4
+_MOST_SPANS = 8
+_NEWS_NS = 10**9
+"""A span that grew by less is not worth writing."""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _BOOT = "/proc/sys/kernel/random/boot_id"
@@ -59,6 +63,14 @@ class Headers(msgspec.Struct, frozen=True, kw_only=True):
     right: tuple[tuple[str, str, str], ...]  # findings that passed: name, detail, source
 
 
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """The spans of time in which a file was known to hold the bytes of one digest: from its last change to a look, in ns."""
+
+    digest: str
+    spans: tuple[tuple[int, int], ...]
+    stamp: Stamp  # at the last look
+
+
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
     """The file of one checkpoint."""
 
@@ -66,6 +78,7 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
     boot: str
     files: dict[str, Kept]
     headers: Headers | None = None
+    known: dict[str, Known] = {}
 
 
 class Cache(msgspec.Struct, kw_only=True):
@@ -76,6 +89,7 @@ class Cache(msgspec.Struct, kw_only=True):
     reason: str = ""
     kept: dict[str, Kept] = {}
     headers: Headers | None = None
+    known: dict[str, Known] = {}
     boot: str = ""
     moved: bool = False  # whether there is something to write
 
@@ -101,8 +115,13 @@ def opened(root: str, where: str, *, everywhere: bool, read: bool = True) -> Cac
         return Cache(file=None, reason=f"{where} {problem}")
     file = os.path.join(where, hashlib.sha256(os.fsencode(root), usedforsecurity=False).hexdigest()[:32] + ".json")
     boot = _boot()
-    kept, headers = _read(file, boot) if read else ({}, None)
-    return Cache(file=file, kind=kind, kept=kept, headers=headers, boot=boot)
+    held = _read(file, boot)
+    if held is None:
+        return Cache(file=file, kind=kind, boot=boot)
+    return Cache(
+        file=file, kind=kind, boot=boot, known=held.known, kept=held.files if read else {},
+        headers=held.headers if read else None,
+    )  # fmt: skip
 
 
 def settler(cache: Cache) -> Callable[[int], bool]:
@@ -173,6 +192,32 @@ def keep(cache: Cache, found: Mapping[str, tuple[str, Digest]]) -> None:
         )
 
 
+def remember(
+    cache: Cache | None, name: str, digest: str, now_at: Stamp, since: int, *, first: int | None = None
+) -> Known:
+    """The spans in which a file is known to hold these bytes: those of earlier looks, and the one from its last change to now.
+
+    `first` takes the place of `since` where no earlier look speaks against it.
+    """
+    now = time.time_ns()
+    former = cache.known.get(name) if cache is not None else None
+    if former is None:
+        spans = [(since if first is None else first, now)]
+    elif former.digest != digest:
+        spans = [(since, now)]
+    else:
+        spans = [*former.spans]
+        if spans and spans[-1][0] <= since <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], now)
+        else:
+            spans = [*spans[1 - _MOST_SPANS :], (since, now)]
+    made = Known(digest=digest, spans=tuple(spans), stamp=now_at)
+    if cache is not None and cache.file is not None:
+        cache.known[name] = made
+        cache.moved = cache.moved or former is None or former.stamp != now_at or now - former.spans[-1][1] > _NEWS_NS
+    return made
+
+
 def headers_key(paths: Mapping[str, str], now_ns: int) -> str | None:
     """The key of what the headers of these files say; None where one was modified just now or cannot be seen."""
     lines = [_JUDGED]
@@ -190,7 +235,10 @@ def headers_key(paths: Mapping[str, str], now_ns: int) -> str | None:
 def write(cache: Cache) -> None:
     """Writes what is kept, if anything moved: beside, then renamed. A cache that cannot be written is no cache."""
     if cache.file is not None and cache.moved:
-        _write(cache.file, _Document(version=_VERSION, boot=cache.boot, files=cache.kept, headers=cache.headers))
+        _write(
+            cache.file,
+            _Document(version=_VERSION, boot=cache.boot, files=cache.kept, headers=cache.headers, known=cache.known),
+        )
 
 
 def _is_old(found: Stamp, began_ns: int) -> bool:
@@ -280,25 +328,26 @@ def _private(where: str) -> str:
     return ""
 
 
-def _read(file: str, boot: str) -> tuple[dict[str, Kept], Headers | None]:
+def _read(file: str, boot: str) -> _Document | None:
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return {}, None
+        return None
     with open(descriptor, "rb") as opened_file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            return {}, None
+            return None
         try:
             raw = opened_file.read(_LONGEST + 1)
             if len(raw) > _LONGEST:
-                return {}, None
+                return None
             found = msgspec.json.decode(raw, type=_Document)
         except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            return {}, None
+            return None
     if found.version != _VERSION or found.boot != boot or not boot:
-        return {}, None
-    return {name: each for name, each in found.files.items() if _can_be(each)}, found.headers
+        return None
+    files = {name: each for name, each in found.files.items() if _can_be(each)}
+    return msgspec.structs.replace(found, files=files)
 
 
 def _can_be(kept: Kept) -> bool:

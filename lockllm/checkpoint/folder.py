@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from lockllm.checkpoint import bounded, links
+from lockllm.checkpoint.stamps import Stamp, stamp
 from lockllm.facts.checkpoint import MOST_FILES
 
 MOST = MOST_FILES
@@ -24,6 +25,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     real: str  # where its bytes are
     size: int = 0
     first_link: str | None = None  # what the name itself links to, one level only
+    stamp: Stamp | None = None  # of the bytes, when they were listed
+    atime_ns: int = 0
+    link_ns: int = 0  # when the link that bears the name was last changed
     problem: str = ""
     kind: str = "file"  # file, dangling, escaping, special, folder_link, unreadable, name
 
@@ -112,7 +116,10 @@ def _entry(path: str, place: str, is_link: bool, allowed: tuple[str, ...]) -> En
     if not stat.S_ISREG(status.st_mode):
         problem = f"is {bounded.kind(status.st_mode)}"
         return Entry(path=path, real=target, first_link=first, kind="special", problem=problem)
-    return Entry(path=path, real=target, size=status.st_size, first_link=first)
+    return Entry(
+        path=path, real=target, size=status.st_size, first_link=first, stamp=stamp(status), atime_ns=status.st_atime_ns,
+        link_ns=os.lstat(place).st_ctime_ns if is_link else 0,
+    )  # fmt: skip
 
 
 def plain(name: str) -> bool:

@@ -14,7 +14,9 @@ from typing import Any
 
 import msgspec
 
+from lockllm.checkpoint import stamps
 from lockllm.checkpoint.bounded import Malformed, open_regular, why
+from lockllm.checkpoint.stamps import Held, Stamp, stamp, timeless
 
 _BUFFER = 2**19
 """Bytes read at once: few enough to be in a core's own cache still when they are hashed, enough that many threads seldom
@@ -25,16 +27,6 @@ _TOLD = 2**22  # bytes between two words on progress
 _MOST_WORKERS = 32
 _MOST_READS = 4
 """How often a file is read whose bytes seem not to have moved, though the file system cannot say so."""
-
-
-class Stamp(msgspec.Struct, frozen=True):
-    """What a file system says of a file that changes whenever its bytes do."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -72,16 +64,6 @@ class Failed(msgspec.Struct, frozen=True):
 Outcome = Digest | Failed
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all, from any thread."""
-
-
-def stamp(status: os.stat_result) -> Stamp:
-    """The stamp in a stat result."""
-    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-def timeless(found: Stamp) -> tuple[int, int, int, int]:
-    """A stamp without the time of the last change of anything, which a hard link or another mode moves too."""
-    return found.device, found.inode, found.size, found.mtime_ns
 
 
 def cores() -> int:
@@ -182,6 +164,8 @@ class _Work:
                 if (now.device, now.inode) != (before.device, before.inode):
                     return Failed("was replaced while it was hashed", changed=True)
                 if after == before == now or named == former:  # unmoved, or twice the same bytes
+                    for algorithm in named.keys() - {"git"}:
+                        stamps.holds(job.path, Held(algorithm, named[algorithm], None, after))
                     return _digest(named, after, began, settled and after == before == now)
                 former = named
         finally:

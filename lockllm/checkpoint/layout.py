@@ -7,7 +7,7 @@ import stat
 
 import msgspec
 
-from lockllm.checkpoint import bounded, gguf, hub, links
+from lockllm.checkpoint import bounded, gguf, hub, links, stamps
 from lockllm.checkpoint.folder import Entry, Listing, listing, one
 from lockllm.errors import UsageError
 
@@ -93,7 +93,8 @@ def _of_blob(path: str, folder: str, name: str) -> Found:
     claims = {logical: hub.Claim(digest, name)} if name.startswith("sha256-") and len(digest) == 64 else {}
     place = hub.Place(claims=claims)
     real = links.real(path)
-    entry = Entry(path=logical, real=real, size=os.stat(real).st_size)
+    status = os.stat(real)
+    entry = Entry(path=logical, real=real, size=status.st_size, stamp=stamps.stamp(status), atime_ns=status.st_atime_ns)
     layout = Layout(kind=place.kind, root=links.real(folder), given=folder, file=logical)
     return Found(layout=layout, listing=Listing(entries=(entry,)), place=place)
 

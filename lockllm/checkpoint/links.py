@@ -9,6 +9,8 @@ import struct
 from collections.abc import Callable
 from functools import cache
 
+from lockllm.checkpoint import stamps
+
 _VIEW = re.compile(r"/proc/(?:\d+|self|thread-self)/root(?=/|\Z)")
 _HOPS = 40
 _OPENAT2 = 437
@@ -27,12 +29,19 @@ def view(path: str) -> str:
 def real(path: str) -> str:
     """The path without any link in it, in the same view. OSError where links run in a circle."""
     absolute = os.path.abspath(path)
+    return _followed(absolute)[0] if view(absolute) else os.path.realpath(absolute)
+
+
+def crossed(path: str) -> tuple[str, ...]:
+    """The links that lie on the way to a path, each without any link before it."""
+    return tuple(_followed(os.path.abspath(path))[1])
+
+
+def _followed(absolute: str) -> tuple[str, list[str]]:
     prefix = view(absolute)
-    if not prefix:
-        return os.path.realpath(absolute)
     todo = absolute[len(prefix) :].strip("/").split("/")
     done: list[str] = []
-    hops = 0
+    crossed: list[str] = []
     while todo:
         part = todo.pop(0)
         if part in {"", "."}:
@@ -40,18 +49,19 @@ def real(path: str) -> str:
         if part == "..":
             done[-1:] = []
             continue
+        here = "/".join((prefix, *done, part))
         try:
-            target = os.readlink("/".join((prefix, *done, part)))
+            target = os.readlink(here)
         except OSError:
             done.append(part)
             continue
-        hops += 1
-        if hops > _HOPS:
-            raise OSError(40, "too many levels of symbolic links", path)
+        crossed.append(here)
+        if len(crossed) > _HOPS:
+            raise OSError(40, "too many levels of symbolic links", absolute)
         if target.startswith("/"):
             done = []
         todo[:0] = target.split("/")
-    return "/".join((prefix, *done))
+    return "/".join((prefix, *done)), crossed
 
 
 def inner(path: str) -> str:
@@ -64,6 +74,21 @@ def opened(path: str, flags: int) -> int:
 
     The kernel itself keeps to the root where it can (`openat2` with RESOLVE_IN_ROOT); else the links are followed by hand.
     """
+    if flags & os.O_PATH:
+        return _opened(path, flags)
+    try:
+        descriptor = _opened(
+            path, flags | os.O_NOATIME
+        )  # a look leaves no trace, and so the next one finds what this one found
+    except PermissionError as error:  # another user's file
+        if error.errno != errno.EPERM:
+            raise
+        descriptor = _opened(path, flags)
+    stamps.opened(path, descriptor)
+    return descriptor
+
+
+def _opened(path: str, flags: int) -> int:
     absolute = os.path.abspath(path)
     prefix = view(absolute)
     if not prefix:
@@ -110,7 +135,7 @@ def _in_root(folder: int, rest: str, flags: int) -> int | None:
         if found >= 0:
             return found
         number = ctypes.get_errno()
-        if number in (errno.ENOSYS, errno.EPERM, errno.E2BIG, errno.EINVAL):
+        if number in (errno.ENOSYS, errno.EPERM, errno.E2BIG, errno.EINVAL):  # EPERM: a filter of calls, or O_NOATIME
             return None
         if number != errno.EAGAIN:
             raise OSError(number, os.strerror(number), rest)

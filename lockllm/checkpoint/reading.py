@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from lockllm.checkpoint import cache as digests
-from lockllm.checkpoint import hashing, hub
+from lockllm.checkpoint import hashing, hub, stamps
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
 from lockllm.checkpoint.selection import ADAPTER, ENGINE, PROJECTOR, WEIGHTS
@@ -39,6 +40,8 @@ class SeenFile(msgspec.Struct, frozen=True, kw_only=True):
     hashed_at: str = ""  # for `cached`: when it was computed, RFC 3339
     blake3: str | None = None
     source: str = ""
+    entry: Entry | None = None  # how it was listed
+    known: tuple[tuple[int, int], ...] = ()  # spans of time in which it held these bytes, from and to, in ns
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,12 +77,17 @@ def digest(
     earlier: dict[str, digests.Kept] = {}
     jobs = []
     for name, entry in task.files.items():
-        if name not in task.roles or not _is_hashed(task, name, entry):
+        if name not in task.roles:
+            continue
+        if not _is_hashed(task, name, entry):
+            if entry.stamp is not None:
+                stamps.seen(entry.real, entry.stamp)
             continue
         found, _ = digests.look_up(kept, name, entry.real) if kept is not None and kept.kept else (None, None)
         job = _job(task, name, entry, settle)
         if found is not None and _is_enough(job, found, task):
             earlier[name] = _completed(found, task.pairs.get(name))
+            stamps.holds(entry.real, _held(found))
         else:
             jobs.append(job)
     made, failed = _hashed(jobs, task, progress)
@@ -93,6 +101,42 @@ def digest(
     ]
     _judge_claims(task, made, earlier, findings)
     return files, list(_failures(failed, made, findings)), kept.reason if kept is not None else ""
+
+
+def _held(found: digests.Kept) -> stamps.Held:
+    algorithm, digest = ("sha256", found.sha256) if found.sha256 else ("blake3", found.blake3 or "")
+    return stamps.Held(algorithm, digest, None, found.stamp)
+
+
+def _known(task: Task, name: str, held: hashing.Digest | digests.Kept | None) -> tuple[tuple[int, int], ...]:
+    """In which spans of time a file is known to have held the bytes that it holds now."""
+    entry = task.files[name]
+    if entry.stamp is None:
+        return ()
+    first = max(stamps.born_ns(entry.real) or 0, entry.link_ns) if _only_touched(entry) else None
+    if held is not None:
+        since = max(held.stamp.ctime_ns, entry.link_ns)
+        digest = held.sha256 or held.blake3 or ""
+        return digests.remember(task.memory, name, digest, held.stamp, since, first=first).spans
+    known = task.memory.known.get(name) if task.memory is not None else None
+    if known is None:
+        return ((first, time.time_ns()),) if first is not None else ()
+    if known.stamp != entry.stamp:  # it was not hashed now, and has moved since it was
+        return ()
+    since = max(entry.stamp.ctime_ns, entry.link_ns)
+    return digests.remember(task.memory, name, known.digest, known.stamp, since).spans
+
+
+def _only_touched(entry: Entry) -> bool:
+    """Whether the last thing that happened to a file was `touch`, which moves all its times to one moment, and no byte.
+
+    A write leaves the time of access, and a file that is new has no earlier time of birth.
+    """
+    at = entry.stamp
+    if at is None or not entry.atime_ns == at.mtime_ns == at.ctime_ns:
+        return False
+    born = stamps.born_ns(entry.real)
+    return born is not None and born < at.ctime_ns
 
 
 def _job(task: Task, name: str, entry: Entry, settle: Callable[[int], bool] | None) -> hashing.Job:
@@ -177,7 +221,8 @@ def _file(task: Task, name: str, made: hashing.Digest | None, earlier: digests.K
     entry = task.files[name]
     held = made or earlier
     source = os.path.join(task.given, name)
-    common = {"path": name, "role": task.roles[name], "source": source}
+    common: dict[str, Any] = {"path": name, "role": task.roles[name], "source": source, "entry": entry}
+    common["known"] = _known(task, name, held)
     if held is not None:
         at = earlier.at if earlier is not None and made is None else ""
         return SeenFile(

@@ -41,6 +41,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     special_tokens: Mapping[str, str] = {}  # of a GGUF: `bos_token` and the like, as texts
     dtypes: Mapping[str, int] = {}  # dtype or GGUF type of the tensors -> parameters
     warnings: tuple[str, ...] = ()
+    kept_now: Callable[[], frozenset[str] | None] | None = None
+    """What reaches inference by the same rule at another moment; None: the path leads to another folder by then."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,7 +97,14 @@ def look(
             memory.kept.clear()  # as much memory as the readings that come next
         return digested
 
+    def kept_now() -> frozenset[str] | None:
+        other = find(path, revision)
+        entries = [entry.path for entry in other.listing.entries if entry.kind != "folder_link"]
+        kept = select(entries, include=include, exclude=exclude, weights=weights, loader=loader).kept
+        return frozenset(kept) if other.layout.root == found.layout.root else None
+
     seen_whole = survey(found, selection, digest, hashing=hashing, transformers_major=transformers_major, memory=memory)
+    seen_whole = msgspec.structs.replace(seen_whole, kept_now=kept_now)
     if edition >= EDITION:
         return seen_whole
     newer = select(

@@ -49,7 +49,7 @@ CHECKS = (
         "such a file may change unseen",
         Policy.REPORT,
     ),
-    CheckRow("check.files_stable", "No file changed while it was hashed.", "the download may still be running"),
+    CheckRow("check.files_stable", "No file changed while it was looked at.", "the download may still be running"),
     CheckRow(
         "check.claimed_digests", "Files hold the bytes that their blob names and sidecars claim.", "files are damaged"
     ),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from lockllm.checkpoint import stamps
 from lockllm.engines import Context, Engine
 from lockllm.engines._values import secret_name
 from lockllm.errors import LockllmError
@@ -25,6 +26,7 @@ from lockllm.observe import (
     live,
     looking,
     prompts,
+    second,
     serving,
 )
 from lockllm.observe.asking import Said
@@ -42,7 +44,12 @@ _ROUNDS = 3
 
 
 def observe(request: Request) -> Observation:
-    """Look at a host as a request says. UsageError where it names what is not there; all else is data."""
+    """Look at a host as a request says, and once more at all of it. UsageError where it names what is not there; all else is data."""
+    with stamps.watching() as ledger:
+        return _observe(request, ledger)
+
+
+def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
     found = serving.locate(request)
     place = serving.checkpoint(request, found) if request.look is None else _MADE
     installed = found.environment.distributions if found.environment else {}
@@ -74,7 +81,8 @@ def observe(request: Request) -> Observation:
     joining.elsewhere(pile, found)
     if found.found is not None:
         named = frozenset(map(distributions.normal, (*engine.packages, *engine.distributions) if engine else ()))
-        pile.checks.append(live.current(found.found, found.environment, looked.main, named | request.packages))
+        pile.checks.append(live.current(found.found, found.environment, looked.looks, named | request.packages))
+    second.look(pile, found, looked.main, ledger)
     return _observation(joining.redacted(pile, _secrets(request, found)), found)
 
 

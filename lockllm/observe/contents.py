@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from lockllm.checkpoint import links
+from lockllm.checkpoint import links, stamps
 from lockllm.engines import Given, PathGiven
 from lockllm.engines._collect import is_path
 from lockllm.facts.fact import Path as Key
@@ -112,11 +112,13 @@ def _file(path: str) -> str:
     digest = hashlib.sha256(usedforsecurity=False)
     size = 0
     with opening.opened(path) as stream:
+        first = stamps.stamp(os.fstat(stream.fileno()))
         while block := stream.read(1 << 20):
             size += len(block)
             if size > _MOST:
                 raise ValueError(f"it is larger than {_MOST >> 30} GiB")
             digest.update(block)
+    stamps.holds(path, stamps.Held("sha256", digest.hexdigest(), None, first))
     return digest.hexdigest()
 
 

@@ -4,28 +4,52 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from lockllm.checkpoint import Look
+from lockllm.checkpoint import Look, SeenFile, links
 from lockllm.facts.observation import Check, CheckStatus
+from lockllm.observe import opening, workers
 from lockllm.observe.python import Environment
 from lockllm.observe.servers import Found
 
 _MOST_TOLD = 3
 _KEPT = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
-_SLACK = 2.0  # seconds: a boot time is a whole number, and copies keep coarse times
+_SLACK_NS = 10_000_000
+"""The start of a process is counted in hundredths of a second, and files bear the time of the last tick of the clock."""
+_NAME = "check.server_current"
 
 
-def current(found: Found, environment: Environment | None, look: Look | None, packages: frozenset[str]) -> Check:
-    """Whether a mapped file, a package or a file of the checkpoint was replaced since the server started."""
-    name = "check.server_current"
+def current(found: Found, environment: Environment | None, looks: Iterable[Look], packages: frozenset[str]) -> Check:
+    """Whether a mapped file, a package or a file of a checkpoint was changed or replaced since the server started.
+
+    A time of modification can be put back (`cp -p`, `rsync -a`, `tar`), the time of change cannot: it decides. It also moves
+    where no byte does (a hard link, a mode), and what the server loaded at its start is then known only where an earlier
+    look, made since that start, saw the same bytes, or where the file was plainly touched.
+    """
     where = f"pid {found.process.pid}"
-    told = list(dict.fromkeys([*_replaced(found), *_newer(found, environment, look, packages)]))
-    if not told:
-        return Check(name, CheckStatus.PASS, "nothing that it loaded was replaced since it started", where)
-    rest = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
-    detail = f"replaced since the server started: {', '.join(told[:_MOST_TOLD])}{rest}"
-    return Check(name, CheckStatus.FAIL, detail, where, "restart the server, so that what runs is what lies on disk")
+    started = _started(_loader(found))
+    told = list(dict.fromkeys(_replaced(found)))
+    downloads = []
+    if started is not None:
+        told += _newer_packages(environment, packages, started)
+        for look in looks:
+            moved = list(_moved(look, started))
+            if moved and _is_downloaded_since(look, started):
+                downloads.append(look.layout.repo or look.layout.root)
+            else:
+                told += moved
+    told = list(dict.fromkeys(told))
+    if told:
+        rest = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+        detail = f"changed or replaced since the server started: {', '.join(told[:_MOST_TOLD])}{rest}"
+        mend = "restart the server, so that what runs is what lies on disk"
+        return Check(_NAME, CheckStatus.FAIL, detail, where, mend)
+    if downloads:
+        detail = (
+            f"downloaded since the process began: {', '.join(downloads[:_MOST_TOLD])}; what it loaded is not proven"
+        )
+        return Check(_NAME, CheckStatus.UNKNOWN, detail, where, "download the model before the server starts")
+    return Check(_NAME, CheckStatus.PASS, "nothing that it loaded was replaced since it started", where)
 
 
 def _replaced(found: Found) -> Iterator[str]:
@@ -35,32 +59,71 @@ def _replaced(found: Found) -> Iterator[str]:
             yield file.path
 
 
-def _newer(found: Found, environment: Environment | None, look: Look | None, packages: frozenset[str]) -> Iterator[str]:
-    started = _started(found.process.started)
-    if started is None:
-        return
-    if environment is not None:
-        for name, one in environment.distributions.items():
-            if name in packages and _touched(str(one.folder), started):
-                yield f"{name} {one.version}"
-    if look is not None:
-        for file in look.files:
-            if _touched(os.path.join(look.layout.root, file.path), started):
-                yield file.path
+def _newer_packages(environment: Environment | None, packages: frozenset[str], started: int) -> Iterator[str]:
+    for name, one in environment.distributions.items() if environment is not None else ():
+        if name not in packages:
+            continue
+        try:
+            status = opening.resolved(one.folder).stat()
+        except OSError:
+            continue
+        if _last(status.st_ctime_ns, status.st_mtime_ns) > started + _SLACK_NS:
+            yield f"{name} {one.version}"
 
 
-def _touched(path: str, since: float) -> bool:
+def _moved(look: Look, started: int) -> Iterator[str]:
+    """The files that may hold other bytes than when the server started, and the links that lead elsewhere since."""
+    yield from (file.path for file in look.files if _has_moved(file, started))
     try:
-        return os.stat(path).st_mtime > since + _SLACK
+        crossed = links.crossed(look.layout.given)
     except OSError:
+        return
+    for link in crossed:
+        try:
+            if os.lstat(link).st_ctime_ns > started + _SLACK_NS:
+                yield f"the link {link[len(links.view(link)) :]}"
+        except OSError:
+            continue
+
+
+def _has_moved(file: SeenFile, started: int) -> bool:
+    entry = file.entry
+    if entry is None or entry.stamp is None:
         return False
+    last = max(_last(entry.stamp.ctime_ns, entry.stamp.mtime_ns), entry.link_ns)
+    if last <= started + _SLACK_NS:
+        return False
+    return not any(since <= started + _SLACK_NS and started <= until for since, until in file.known)
 
 
-def _started(ticks: int) -> float | None:
-    """When a process started, in seconds since the epoch."""
+def _last(ctime_ns: int, mtime_ns: int) -> int:
+    """When something was last changed; a time of modification in the future says nothing."""
+    return max(ctime_ns, mtime_ns if mtime_ns <= time.time_ns() else 0)
+
+
+def _is_downloaded_since(look: Look, started: int) -> bool:
+    """Whether the whole snapshot of the Hub's cache is newer than the process: a server that is given a repository downloads
+    it itself, and what it downloads it loads."""
+    if look.layout.kind != "snapshot":
+        return False
+    from lockllm.checkpoint.stamps import born_ns
+
+    born = born_ns(look.layout.root)
+    return born is not None and born > started + _SLACK_NS
+
+
+def _loader(found: Found) -> int:
+    """The start, in clock ticks, of the process that loads the model: of Ollama's server it is the runner."""
+    if found.engine == "ollama":
+        runners = {pid for pid, _ in workers.given(found)}
+        starts = [process.started for process in found.tree if process.pid in runners]
+        return min(starts, default=found.process.started)
+    return found.process.started
+
+
+def _started(ticks: int) -> int | None:
+    """When a process started, in nanoseconds since the epoch."""
     try:
-        with open("/proc/uptime") as file:
-            uptime = float(file.read().split()[0])
-        return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
+        return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) + ticks * 10**9 // os.sysconf("SC_CLK_TCK")
+    except (AttributeError, OSError, ValueError):
         return None

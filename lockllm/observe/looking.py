@@ -30,9 +30,15 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
 
     main: Look | None = None
     prompt: Look | None = None  # the look at the files that make the prompt: the main one, or a tokenizer's of its own
+    others: tuple[Look, ...] = ()  # of a tokenizer, draft model and adapters that lie elsewhere
     source: str = ""  # how it is known that this is the checkpoint
     readings: tuple[Reading, ...] = ()
     unobserved: tuple[Unobserved, ...] = ()
+
+    @property
+    def looks(self) -> tuple[Look, ...]:
+        """Every look at a checkpoint, the main one first."""
+        return (*([self.main] if self.main is not None else []), *self.others)
 
 
 def look(request: Request, serving: Serving, place: tuple[str, str | None, str] | Unobserved) -> Files:
@@ -54,19 +60,24 @@ def look(request: Request, serving: Serving, place: tuple[str, str | None, str] 
             unseen += _nothing(Unobserved(("checkpoint",), looked.what, looked.mend))
     given = serving.plan.given if serving.plan else None
     prompt = main
+    others: list[Look | None] = []
     if given is not None:
         if given.tokenizer is not None and not _same(given.tokenizer, given.model):
             prompt = _tokenizer(request, serving, given.tokenizer, found, unseen)
             main = _without_tokenizer(main)
+            others.append(prompt)
         if given.draft is not None:
-            _beside(request, serving, given.draft, ("draft",), found, unseen)
+            others.append(_beside(request, serving, given.draft, ("draft",), found, unseen))
         for name, model in given.adapters.items():
-            _beside(request, serving, model, ("adapters", name), found, unseen)
+            others.append(_beside(request, serving, model, ("adapters", name), found, unseen))
         found += _code_commit(given)
         by = By.PROCESS if serving.found is not None else By.PLAN
         for item in contents.readings(given, serving.place, by, live=serving.stage is Stage.LIVE):
             (found if isinstance(item, Reading) else unseen).append(item)  # type: ignore[arg-type]
-    return Files(main=main, prompt=prompt, source=source, readings=tuple(found), unobserved=tuple(unseen))
+    return Files(
+        main=main, prompt=prompt, source=source, readings=tuple(found), unobserved=tuple(unseen),
+        others=tuple(each for each in others if each is not None),
+    )  # fmt: skip
 
 
 def hashing(request: Request, serving: Serving) -> Hashing:
@@ -164,13 +175,13 @@ def _tokenizer(
 
 def _beside(
     request: Request, serving: Serving, model: Model, prefix: Path, found: list[Reading], unseen: list[Unobserved]
-) -> None:
+) -> Look | None:
     """The facts of another checkpoint - an adapter, a draft model - under their own group."""
     looked = _other(request, serving, model)
     if not isinstance(looked, Look):
         reason, mend = (looked.reason, looked.mend) if isinstance(looked, Unobserved) else (looked.what, looked.mend)
         unseen.append(Unobserved(prefix, reason, mend))
-        return
+        return None
     for reading in looked.readings:
         if reading.fact.path[0] in ("checkpoint", "adapter"):
             moved = find((*prefix, *reading.fact.path[1:]))
@@ -181,6 +192,7 @@ def _beside(
                 found.append(msgspec.structs.replace(reading, fact=moved, value=value))
     gaps = [gap for gap in looked.unobserved if gap.path[0] in ("checkpoint", "adapter")]
     unseen += [msgspec.structs.replace(gap, path=(*prefix, *gap.path[1:])) for gap in gaps]
+    return looked
 
 
 def _code_commit(given: Given) -> Iterator[Reading]:

@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from lockllm.checkpoint import links
+from lockllm.checkpoint import links, stamps
 
 
 def opened(path: str | Path) -> BinaryIO:
@@ -30,7 +30,9 @@ def opened(path: str | Path) -> BinaryIO:
 def start(path: str | Path, most: int) -> bytes:
     """The first bytes of a regular file."""
     with opened(path) as file:
-        return file.read(most)
+        raw = file.read(most)
+        stamps.read(os.fspath(path), file.fileno(), raw, most)
+        return raw
 
 
 def is_file(path: Path) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from lockllm.facts.fact import Path
-from lockllm.facts.observation import Absent, Check, Raw, Reading, Unobserved, values
+from lockllm.facts.observation import Absent, By, Check, Raw, Reading, Unobserved, values
+
+_OF_SERVER = ("serve", "env", "adapters", "sampling", "draft", "kernels")
+"""Groups whose families only a server shows whole."""
 
 
 class Pile:
@@ -28,6 +31,22 @@ class Pile:
                 self.unobserved.append(item)
             else:
                 self.checks.append(item)
+
+    def hide(self, path: Path, reason: str, mend: str) -> None:
+        """Take a fact back: what was seen of it does not hold any more."""
+        self.readings = [each for each in self.readings if each.fact.path != path]
+        self.unobserved = [each for each in self.unobserved if each.path != path]
+        self.unobserved.append(Unobserved(path, reason, mend))
+
+    def withhold(self, kinds: Collection[By], reason: str, mend: str) -> None:
+        """Take back every fact that witnesses of these kinds show, and that a family of them was seen whole."""
+        taken = {each.fact.path for each in self.readings if each.by in kinds}
+        self.readings = [each for each in self.readings if each.fact.path not in taken]
+        self.unobserved = [each for each in self.unobserved if each.path not in taken]
+        self.unobserved += [Unobserved(path, reason, mend) for path in sorted(taken)]
+        lost = {path for path in self.complete if path[0] in _OF_SERVER}
+        self.complete -= lost
+        self.unobserved += [Unobserved(path, reason, mend) for path in sorted(lost)]
 
     @property
     def values(self) -> dict[Path, Any]:

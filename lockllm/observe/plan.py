@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from lockllm import engines
-from lockllm.checkpoint import links
+from lockllm.checkpoint import links, stamps
 from lockllm.engines import Form, Given, Installed, MayBeMissing, Model, _redaction
 from lockllm.engines._launch import Unwrapped, recognise, unwrap
 from lockllm.engines._launch.containers import version_of
@@ -113,6 +113,7 @@ def read_file(path: str) -> str:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise OSError(f"{path} is no regular file")
         raw = stream.read(_MOST + 1)
+        stamps.read(path, number, raw)
     if len(raw) > _MOST:
         raise OSError(f"{path} is larger than {_MOST >> 20} MiB")
     return raw.decode("utf-8", "replace")

@@ -186,6 +186,11 @@ def _program(process: Process) -> str:
     return f" ({name})" if name else ""
 
 
+def below(process: Process, root: Path = proc.PROC) -> tuple[Process, ...]:
+    """Everything that runs below a process now."""
+    return proc.whole(proc.descendants(process.pid, _tree(root)), root)
+
+
 def describe(found: Found) -> str:
     """One server in a few words: pid, engine, port, model, GPUs."""
     words = [f"pid {found.process.pid} {found.engine or 'server'}"]

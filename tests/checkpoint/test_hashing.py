@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lockllm.checkpoint import hashing, look
+from lockllm.checkpoint import hashing, look, stamps
 from lockllm.checkpoint.hashing import Digest, Failed, Job
 
 MB = 2**20
@@ -39,7 +39,7 @@ def test_digests_are_those_of_the_bytes(tmp_path: Path, workers: int) -> None:
         assert isinstance(digest, Digest)
         assert digest.sha256 == hashlib.sha256(raw).hexdigest()
         assert digest.git == hashlib.sha1(b"blob %d\0" % len(raw) + raw).hexdigest()
-        assert digest.stamp == hashing.stamp((tmp_path / name).stat())
+        assert digest.stamp == stamps.stamp((tmp_path / name).stat())
 
 
 def test_blake3_is_that_of_the_library(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_what_moves_no_byte_of_a_file_leaves_its_digest(tmp_path: Path, touch: C
     digest = found["a"]
     assert isinstance(digest, Digest)
     assert digest.sha256 == hashlib.sha256((tmp_path / "a").read_bytes()).hexdigest()
-    assert digest.stamp == hashing.stamp(os.stat(tmp_path / "a"))
+    assert digest.stamp == stamps.stamp(os.stat(tmp_path / "a"))
 
 
 def test_links_made_again_and_again_leave_the_digest_and_keep_it_out_of_the_cache(tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""One more look before the verdict: what moved while a host was looked at is no match of anything."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from lockllm.checkpoint import Look, again, links
+from lockllm.checkpoint.stamps import Ledger
+from lockllm.errors import LockllmError
+from lockllm.facts.observation import By, Check, CheckStatus
+from lockllm.observe import proc, servers, sockets
+from lockllm.observe.pile import Pile
+from lockllm.observe.servers import Found
+from lockllm.observe.serving import Serving
+
+_MOST_TOLD = 4
+_AGAIN = "look again when nothing changes it"
+_OF_SERVER = (By.LIBRARY, By.WORKER, By.ENDPOINT, By.PROCESS, By.LOG)
+_WORKER = re.compile(r"(?:vllm|sglang)::", re.IGNORECASE)
+"""How engines rename the processes that compute."""
+
+
+def look(pile: Pile, serving: Serving, main: Look | None, ledger: Ledger) -> None:
+    """Hold files, processes and the listener against the first look; what moved becomes a finding, and its facts unknown."""
+    _files(pile, main, again.moved(ledger))
+    if serving.found is not None:
+        problem = next(_server(serving.found, serving), None)
+        if problem is not None:
+            where = f"pid {serving.found.process.pid}"
+            pile.checks.append(Check("check.server_current", CheckStatus.FAIL, problem, where, "look again"))
+            pile.withhold(_OF_SERVER, problem, "look again at the server that runs now")
+
+
+def _files(pile: Pile, main: Look | None, moved: Mapping[str, str]) -> None:
+    named = {} if main is None else _named(main)
+    told = {named.get(path, _shown(path)): why for path, why in moved.items()}
+    if main is not None:
+        told.update(_listed(main))
+    if not told:
+        return
+    listed = [f"{name} {why}" for name, why in sorted(told.items())]
+    rest = f" and {len(listed) - _MOST_TOLD} more" if len(listed) > _MOST_TOLD else ""
+    detail = f"while this host was looked at: {', '.join(listed[:_MOST_TOLD])}{rest}"
+    pile.checks.append(
+        Check("check.files_stable", CheckStatus.FAIL, detail, ", ".join(sorted(told)[:_MOST_TOLD]), _AGAIN)
+    )
+    for name in told.keys() & ({*named.values()} | {*(main.names if main is not None else ())}):
+        for family in ("files", "blake3"):
+            pile.hide(("checkpoint", family, name), f"{told[name]} while it was looked at", _AGAIN)
+    for path in (("checkpoint", "content_sha256"), ("tokenizer", "content_sha256")):
+        if told.keys() & {*named.values()}:
+            pile.hide(path, f"{listed[0]} while this host was looked at", _AGAIN)
+
+
+def _named(main: Look) -> dict[str, str]:
+    """The files of the checkpoint by the paths that were opened."""
+    return {os.path.abspath(each.entry.real): each.path for each in main.files if each.entry is not None}
+
+
+def _listed(main: Look) -> dict[str, str]:
+    """Files that reach inference and came or went."""
+    if main.kept_now is None:
+        return {}
+    try:
+        now = main.kept_now()
+    except (LockllmError, OSError):
+        return {main.layout.given: "cannot be listed any more"}
+    if now is None:
+        return {main.layout.given: "leads to another folder"}
+    before = {*(file.path for file in main.files), *main.unread}
+    return {**dict.fromkeys(now - before, "was added"), **dict.fromkeys(before - now, "is gone")}
+
+
+def _shown(path: str) -> str:
+    return path[len(links.view(path)) :]
+
+
+def _server(found: Found, serving: Serving) -> Iterator[str]:
+    """Why the server is no longer the one that was looked at."""
+    if not proc.alive(found.process):
+        yield f"pid {found.process.pid} ended while it was looked at"
+        return
+    address = serving.address
+    if address is not None and found.listens:
+        own = {process.pid for process in found.processes}
+        local = servers.local_addresses(address.host, 1.0)
+        pids = servers.accepting(local, address.port) if local else None
+        if pids is not None and not own.intersection(pids):
+            who = f"pid {pids[0]}" if pids else "nobody"
+            yield f"{who} answers on port {address.port} now, and no longer pid {found.process.pid}"
+    for process in found.tree:
+        if _computes(found, process) and not proc.alive(process):
+            yield f"pid {process.pid} of the server ended while it was looked at"
+    known = {(process.pid, process.started) for process in found.processes}
+    for process in servers.below(found.process):
+        if (process.pid, process.started) not in known and _computes(found, process):
+            yield f"pid {process.pid} of the server started while it was looked at"
+
+
+def _computes(found: Found, process: proc.Process) -> bool:
+    """Whether a process below the server is a part of it, and no helper that comes and goes."""
+    if _WORKER.match(process.title) or (process.argv and servers.form_of(process) is not None):
+        return True
+    port = {each[1] for each in found.listens}
+    return bool(port & {each[1] for each in sockets.listens(process.pid)})
