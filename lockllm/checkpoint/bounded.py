@@ -70,6 +70,18 @@ def read_small(path: str, limit: int = SMALL) -> bytes:
     return raw
 
 
+def read_head(path: str, count: int) -> bytes:
+    """The first bytes of a regular file. Malformed says why not."""
+    try:
+        descriptor = open_regular(path)
+        try:
+            return os.read(descriptor, count)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise Malformed(why(error)) from error
+
+
 def parse(raw: bytes, values: int = _VALUES) -> tuple[Any, tuple[str, ...]]:
     """A JSON text and the keys that stand twice in one object (the last one counts, as in every reader)."""
     twice: list[str] = []

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lockllm.checkpoint import weights
-from lockllm.checkpoint.bounded import Malformed, read_small
+from lockllm.checkpoint import placeholders, weights
+from lockllm.checkpoint.bounded import Malformed, read_head
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
 from lockllm.checkpoint.layout import Found
-from lockllm.checkpoint.selection import CONFIG, ENGINE, TOKENIZER, WEIGHTS, Selection, is_leftover, select
+from lockllm.checkpoint.selection import CONFIG, ENGINE, WEIGHTS, Selection, is_leftover, select
 from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
 _AGAIN = "download the checkpoint again"
-_POINTER = 1024  # a Git LFS pointer is shorter
+_SMALL_WEIGHTS = 2**20  # what lies in place of weights is shorter; of longer ones the header tells
 
 
 def lying(found: Found, selection: Selection, findings: Findings) -> Iterator[Reading | Unobserved]:
@@ -77,14 +77,18 @@ def _incomplete(found: Found, findings: Findings) -> None:
 
 
 def _pointers(found: Found, selection: Selection, findings: Findings) -> None:
+    """What lies in the place of content: of every file that reaches inference the first bytes are looked at."""
     for path, entry in found.listing.files.items():
-        if entry.size < _POINTER and selection.kept.get(path) in {WEIGHTS, TOKENIZER}:
-            try:
-                if read_small(entry.real, _POINTER).startswith(b"version https://git-lfs"):
-                    weights.unreadable(path, "is a Git LFS pointer, not the content", findings)
-            except Malformed:
-                continue
-    findings.right("no_pointer_files", "no Git LFS pointer in place of content")
+        role = selection.kept.get(path)
+        if role is None or not entry.real or (role in {WEIGHTS, ENGINE} and entry.size > _SMALL_WEIGHTS):
+            continue
+        try:
+            head = read_head(entry.real, placeholders.HEAD)
+        except Malformed:
+            continue
+        if problem := placeholders.problem(path, role, head, entry.size):
+            weights.replaced(path, problem, findings)
+    findings.right("no_pointer_files", "no pointer, web page or error in place of content")
 
 
 def _sets(found: Found, selection: Selection, findings: Findings) -> None:

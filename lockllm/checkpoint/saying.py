@@ -15,6 +15,7 @@ from lockllm.checkpoint import (
     declared,
     generation,
     modules,
+    placeholders,
     quantization,
     safetensors,
     tying,
@@ -85,6 +86,11 @@ def documents(files: Mapping[str, Entry], findings: Findings) -> Documents:
                 raise bounded.Malformed("is not read: the small files before it hold too much")
             limit = bounded.SMALL if role(name) == INDEX else min(_TEXT_LIMIT, left)
             raw = bounded.read_small(entry.real, limit)
+            replaced = placeholders.problem(name, role(name), raw[: placeholders.HEAD], len(raw))
+            if replaced:
+                made.broken[name] = replaced
+                weights.replaced(name, replaced, findings)
+                continue
             if role(name) != INDEX:
                 made.texts[name] = raw
                 left -= len(raw)
@@ -95,12 +101,7 @@ def documents(files: Mapping[str, Entry], findings: Findings) -> Documents:
                     findings.wrong("config_readable", detail, name, "remove one of them")
         except bounded.Malformed as error:
             made.broken[name] = str(error)
-            pointer = made.texts.get(name, b"").startswith(b"version https://git-lfs")
-            problem = "is a Git LFS pointer, not the content" if pointer else str(error)
-            if pointer:
-                weights.unreadable(name, problem, findings)
-            else:
-                findings.wrong("config_readable", f"{name} {problem}", name, "download the file again")
+            findings.wrong("config_readable", f"{name} {error}", name, "download the file again")
     if made.parsed:
         findings.right("config_readable", f"{len(made.parsed)} files are whole")
     return made

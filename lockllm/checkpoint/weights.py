@@ -163,12 +163,16 @@ def ordered(dtypes: Mapping[str, int]) -> list[str]:
     return sorted(dtypes, key=lambda dtype: (-dtypes[dtype], dtype))
 
 
+def replaced(name: str, problem: str, findings: Findings) -> None:
+    """Notes a file in whose place something else lies."""
+    mend = "run `git lfs pull`, or download the checkpoint again" if "LFS pointer" in problem else _AGAIN
+    findings.wrong("no_pointer_files", f"{name} {problem}", name, mend)
+
+
 def unreadable(name: str, problem: str, findings: Findings) -> None:
     """Notes a weight file whose header cannot be read, under the finding that it belongs to."""
     if "LFS pointer" in problem:
-        findings.wrong(
-            "no_pointer_files", f"{name} {problem}", name, "run `git lfs pull`, or download the checkpoint again"
-        )
+        replaced(name, problem, findings)
     else:
         findings.wrong("weights_readable", f"{name} {problem}", name, _AGAIN)
 

@@ -79,7 +79,9 @@ CHECKS = (
     ),
     CheckRow("check.links_resolve", "No file of the checkpoint is a dangling or escaping link.", "files are missing"),
     CheckRow(
-        "check.no_pointer_files", "No file is a Git LFS pointer in place of the content.", "the server will not start"
+        "check.no_pointer_files",
+        "No file is a Git LFS pointer, a web page, an error or empty in place of the content.",
+        "the server will not start, or another text is in force",
     ),
     CheckRow(
         "check.dtype_declared",

@@ -81,10 +81,12 @@ def observe(
         tokenizer_mode=given.tokenizer_mode, model=given.model,
     )  # fmt: skip
     winner = resolution.winner
-    found: list[Reading | Unobserved | Check] = [*_identity(resolution, by)]
+    found: list[Reading | Unobserved | Check] = []
     if winner is not None and winner.text is not None:
         tokens = dict(gguf_tokens or {}) or held_tokens(read, names if gguf is None else ())
-        found += _studied(winner, tokens, given, tokenizer_json, by, examine or _examined)
+        found += _studied(resolution, winner, tokens, given, tokenizer_json, by, examine or _examined)
+    else:
+        found += _identity(resolution, by)
     found += _findings(resolution)
     return Prompt(
         resolution=resolution,
@@ -112,7 +114,7 @@ def _identity(resolution: Resolution, by: By) -> Iterator[Reading | Unobserved]:
 
 
 def _studied(
-    winner: Candidate, special: dict[str, Any] | str, given: Setup, tokenizer_json: str | None, by: By,
+    resolution: Resolution, winner: Candidate, special: dict[str, Any] | str, given: Setup, tokenizer_json: str | None, by: By,
     examine: Examine,
 ) -> Iterator[Reading | Unobserved | Check]:  # fmt: skip
     source = winner.source
@@ -120,6 +122,11 @@ def _studied(
     applied = rules(library)
     tokens = {} if isinstance(special, str) else special
     analysis, texts = examine(winner.text or "", tokens, given, applied)
+    if _is_silent(texts):
+        yield from _silent(source)
+        yield _bos(texts[0], tokens, source)
+        return
+    yield from _identity(resolution, by)
     if isinstance(special, str):
         texts = (Refused(special, world=True),) * len(texts)
     if isinstance(analysis, Refused):
@@ -283,6 +290,22 @@ def _clock(analysis: Analysis | Refused, source: str, given: Setup) -> Check:
         detail = "the template reads the clock: prompts change at midnight in the server's time zone"
         return Check(name, CheckStatus.FAIL, detail, source, "serve a template with the date written out")
     return Check(name, CheckStatus.PASS, "the template does not read the clock", source)
+
+
+def _is_silent(texts: Sequence[Rendered | Refused]) -> bool:
+    """Whether every conversation gives one and the same text: nothing that anybody says reaches the model."""
+    held = {each.text if isinstance(each, Rendered) else None for each in texts}
+    return len(texts) > 1 and len(held) == 1 and None not in held
+
+
+def _silent(source: str) -> Iterator[Unobserved | Check]:
+    """What lies there is no template: an empty file, a pointer, a page. Nothing is in force, and nothing is probed."""
+    reason = f"{source} prints the same text for every conversation: it is no chat template"
+    for group in ("chat_template", "prompt_probes"):
+        yield Unobserved((group,), reason, "restore the template, or serve another one")
+    yield Check(
+        "check.template_renders", CheckStatus.FAIL, reason, source, "restore the template, or serve another one"
+    )
 
 
 def _renders(answer: Rendered | Refused, source: str) -> Check:
