@@ -15,6 +15,7 @@ _TEXT_PARTS = (
 )  # fmt: skip
 _WINDOW_OFF = ("qwen2", "qwen3")  # families whose class has use_sliding_window = false unless the file says otherwise
 _OLD_ROPE = {"su": "longrope", "mrope": "default", "none": "default"}
+_SHORT = 16  # items of a list that is a fact
 _LONG_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "max_seq_len", "n_ctx")
 
 Found = tuple[Any, str]
@@ -112,6 +113,23 @@ def of_gguf(metadata: Mapping[str, Any]) -> Iterator[Reading]:
     yield from _rope_readings(found, "gguf")
     window, where = key("attention.sliding_window")
     yield _seen("sliding_window", window if isinstance(window, int) and window > 0 else None, where)
+
+
+_COVERED = frozenset({
+    "context_length", "rope.scaling.type", "rope.freq_base", "rope.scaling.factor", "rope.scaling.original_context_length",
+    "attention.sliding_window",
+})  # fmt: skip
+"""GGUF keys that have facts of their own."""
+
+
+def gguf_keys(metadata: Mapping[str, Any]) -> Iterator[Reading]:
+    """Every other setting of the architecture, under its own key: a YaRN multiplier, a logit scale, the experts used."""
+    architecture = metadata.get("general.architecture")
+    prefix = f"{architecture}."
+    for key, value in metadata.items():
+        if isinstance(architecture, str) and key.startswith(prefix) and key[len(prefix) :] not in _COVERED:
+            if isinstance(value, (bool, int, float, str)) or (isinstance(value, list) and len(value) <= _SHORT):
+                yield seen(("checkpoint", "gguf", key), value, f"gguf: {key}", By.FILE)
 
 
 def of_engine_config(config: Mapping[str, Any]) -> Iterator[Reading]:

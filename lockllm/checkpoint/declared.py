@@ -8,7 +8,7 @@ from typing import Any
 
 from lockllm.checkpoint import hub
 from lockllm.checkpoint.findings import Findings
-from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
+from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -25,6 +25,62 @@ _ADAPTER = {
     "type": "peft_type", "rank": "r", "alpha": "lora_alpha", "base_model": "base_model_name_or_path",
     "base_revision": "revision", "bias": "bias", "use_dora": "use_dora", "use_rslora": "use_rslora",
 }  # fmt: skip
+
+
+ADAPTER_MORE = (
+    "rank_pattern", "alpha_pattern", "modules_to_save", "lora_bias", "target_parameters", "layers_to_transform",
+    "layers_pattern", "exclude_modules", "trainable_token_indices", "fan_in_fan_out", "use_qalora", "alora_invocation_tokens",
+)  # fmt: skip
+"""What else moves an adapter's numbers or its modules; told where it is set (peft 0.19 `LoraConfig`)."""
+_NEWER_CLASSES = frozenset({"TokenizersBackend", "SentencePieceBackend", "PythonBackend", "MistralCommonBackend"})
+_LIMITS = re.compile(
+    r"(min|max)_.*|.*_pixels|size|longest_edge|shortest_edge|height|width|crop_size|.*patch.*|.*merge.*|.*tile.*|num_crops|.*_crops|"
+    r".*frames.*|fps|.*token.*|.*seq_len.*|.*length|do_resize|do_center_crop|do_pad|do_image_splitting|do_pan_and_scan|pan_and_scan.*|"
+    r"resample|sampling_rate|n_fft|hop_length|feature_size|num_mel_bins|chunk_length|rescale_factor|image_mean|image_std|"
+    r"image_processor_type|video_processor_type|feature_extractor_type"
+)
+"""Settings that decide how many tokens an image, video or sound becomes, and which."""
+_PROCESSORS = ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json")
+_MOST_LIMITS = 200
+
+
+def processors(files: Mapping[str, Mapping[str, Any]]) -> Iterator[Reading]:
+    """Readings of the limits of image, video and audio processors; nested tables as one value."""
+    told: set[tuple[str, ...]] = set()
+    for file in _PROCESSORS:
+        top = files.get(file, {})
+        parts = [
+            ((), top),
+            *(((name,), top[name]) for name in top if isinstance(top[name], dict) and name.endswith("_processor")),
+        ]
+        kind = ("video",) if file.startswith("video") else ()
+        for inner, part in parts:
+            for key, value in part.items():
+                path = (*kind, *inner, key)
+                if path in told or len(told) >= _MOST_LIMITS or value is None or not _LIMITS.fullmatch(key):
+                    continue
+                if isinstance(value, (bool, int, float, str)) or _is_small(value):
+                    told.add(path)
+                    where = ".".join((*inner, key))
+                    yield seen(("checkpoint", "processor", *path), value, f"{file}: {where}", By.FILE)
+
+
+def tokenizer_understood(config: Mapping[str, Any], major: int) -> Check | None:
+    """Whether the installed transformers loads the tokenizer: 4.57.6 refuses what 5.x writes (both were run)."""
+    name, source = "check.tokenizer_understood", TOKENIZER_CONFIG
+    kind = config.get("tokenizer_class")
+    newer = [f"tokenizer_class {kind}"] if kind in _NEWER_CLASSES else []
+    newer += ["a list of extra_special_tokens"] if isinstance(config.get("extra_special_tokens"), list) else []
+    if newer and major < 5:
+        detail = f"{source} holds {' and '.join(newer)}, which transformers {major} cannot load"
+        return Check(name, CheckStatus.FAIL, detail, source, "install transformers 5")
+    return Check(name, CheckStatus.PASS, f"transformers {major} loads it", source) if newer else None
+
+
+def _is_small(value: Any) -> bool:
+    """A short list of plain values, or a table of such: a size, a mean."""
+    items = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
+    return items is not None and len(items) <= 16 and all(isinstance(each, (bool, int, float, str)) for each in items)
 
 
 def tokenizer(config: Mapping[str, Any]) -> Iterator[Reading]:
@@ -47,6 +103,12 @@ def adapter(config: Mapping[str, Any], findings: Findings) -> Iterator[Reading]:
         value = config.get(key)
         if value is not None or name == "base_revision":
             yield seen(("adapter", name), value, f"{ADAPTER_CONFIG}: {key}", By.FILE)
+    for key in ADAPTER_MORE:
+        value = config.get(key)
+        if value not in (None, False, {}, []):
+            texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+            held = sorted(value) if texts else value
+            yield seen(("adapter", key), held, f"{ADAPTER_CONFIG}: {key}", By.FILE)
     modules = config.get("target_modules")
     if isinstance(modules, (str, list)):
         held = sorted(map(str, modules)) if isinstance(modules, list) else modules

@@ -92,6 +92,27 @@ def of_gguf(metadata: Mapping[str, Any]) -> Iterator[Reading]:
     yield seen("checkpoint.stop_token_ids", ids or ABSENT, f"gguf: {held or keys[0]}", By.FILE)
 
 
+def gguf_agrees(
+    metadata: Mapping[str, Any], config: Mapping[str, Any], generation: Mapping[str, Any] | None
+) -> Check | None:
+    """Whether the files beside a GGUF stop where it does: an engine that reads both takes the files' ids."""
+    text, _ = text_part(config)
+    own = {metadata[key] for name in _GGUF_STOPS if isinstance(metadata.get(key := f"tokenizer.ggml.{name}"), int)}
+    places = (
+        (_ids(config.get("eos_token_id")) or _ids(text.get("eos_token_id")), CONFIG),
+        (_ids((generation or {}).get("eos_token_id")), GENERATION),
+    )
+    said = [(ids, where) for ids, where in places if ids]
+    if not own or not said:
+        return None
+    for ids, where in said:
+        if own.isdisjoint(ids):
+            detail = f"the GGUF stops at {_listed(sorted(own))}, {where} beside it at {_listed(ids)}"
+            mend = "remove the files that do not belong to this GGUF"
+            return Check("check.stop_tokens_agree", CheckStatus.FAIL, detail, f"gguf: tokenizer.ggml, {where}", mend)
+    return Check("check.stop_tokens_agree", CheckStatus.PASS, "the GGUF stops where the files beside it do", said[0][1])
+
+
 def _ids(value: Any) -> list[int]:
     found = value if isinstance(value, list) else [value]
     return sorted({each for each in found if isinstance(each, int) and not isinstance(each, bool)})

@@ -16,6 +16,7 @@ from lockllm.checkpoint import (
     generation,
     modules,
     placeholders,
+    projectors,
     quantization,
     safetensors,
     tying,
@@ -25,7 +26,7 @@ from lockllm.checkpoint import cache as digests
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
 from lockllm.checkpoint.layout import Found
-from lockllm.checkpoint.selection import INDEX, WEIGHTS, Selection, role
+from lockllm.checkpoint.selection import INDEX, PROJECTOR, WEIGHTS, Selection, role
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
@@ -114,7 +115,7 @@ def say(
     """What configuration and headers say. `memory`: what headers said earlier, believed while no file has moved."""
     files = found.listing.files
     if selection.format == "gguf":
-        return _of_gguf(files, selection, findings)
+        return _of_gguf(files, selection, parsed_kept(documents, selection), findings)
     said = Said(readings=[], unobserved=[], weights=weights.Weights())
     parsed = documents.parsed
     native = selection.format == "mistral" and ("params.json" in files or config.CONFIG not in files)
@@ -142,8 +143,10 @@ def say(
         said.readings += quantization.readings(places)
         findings.add(quantization.agree(places))
         said.readings += declared.tokenizer(parsed.get(declared.TOKENIZER_CONFIG, {}))
+        findings.add(declared.tokenizer_understood(parsed.get(declared.TOKENIZER_CONFIG, {}), major))
         for each in declared.code(parsed, frozenset(files), found.place.cache, findings):
             (said.readings if isinstance(each, Reading) else said.unobserved).append(each)  # type: ignore[arg-type]
+    said.readings += declared.processors(parsed_kept(documents, selection))
     if selection.format == "tensorrt-llm":
         _ranks(parsed.get(config.CONFIG, {}), selection, findings)
     said.weights = _of_weights(files, selection, parsed, findings, memory)
@@ -175,7 +178,14 @@ def _generation(
     findings.add(config.rope_understood(held, major))
 
 
-def _of_gguf(files: Mapping[str, Entry], selection: Selection, findings: Findings) -> Said:
+def parsed_kept(documents: Documents, selection: Selection) -> dict[str, dict[str, Any]]:
+    """The documents that reach inference: an engine may read nothing but the GGUF."""
+    return {name: held for name, held in documents.parsed.items() if name in selection.kept}
+
+
+def _of_gguf(
+    files: Mapping[str, Entry], selection: Selection, parsed: Mapping[str, dict[str, Any]], findings: Findings
+) -> Said:
     names = selection.role(WEIGHTS)
     groups = weights.models(names)
     said = Said(readings=[], unobserved=[], weights=weights.Weights())
@@ -196,8 +206,11 @@ def _of_gguf(files: Mapping[str, Entry], selection: Selection, findings: Finding
         said.unobserved += [Unobserved(("checkpoint", name), reason, mend) for name in _DECLARED]
         said.unobserved.append(Unobserved(("quantization",), reason, mend))
         return said
-    for part in (config.of_gguf, generation.of_gguf, quantization.of_gguf, declared.gguf_tokenizer):
+    for part in (config.of_gguf, config.gguf_keys, generation.of_gguf, quantization.of_gguf, declared.gguf_tokenizer):
         said.readings += part(metadata)
+    beside = (parsed.get(config.CONFIG, {}), parsed.get(generation.GENERATION))
+    findings.add(generation.gguf_agrees(metadata, *beside))
+    projectors.judge(files, selection.role(PROJECTOR), metadata, findings)
     dtypes = weights.ordered(said.weights.dtypes)
     said.readings.append(seen("checkpoint.tensor_dtypes", dtypes, "tensor table of the GGUF", By.FILE))
     return said

@@ -72,6 +72,11 @@ CHECKS = (
     ),
     CheckRow("check.rope_understood", "The installed transformers reads the rope keys.", "every position is wrong"),
     CheckRow(
+        "check.tokenizer_understood", "The installed transformers loads the tokenizer.", "the server will not start"
+    ),
+    CheckRow("check.projector_fits", "A projector is as wide as the model beside it.", "the server will not start"),
+    CheckRow("check.one_projector", "The folder holds one projector.", "another one may be loaded", Policy.REPORT),
+    CheckRow(
         "check.file_type",
         "GGUF's file type is that of its tensors.",
         "the label says another quantization",

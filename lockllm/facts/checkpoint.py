@@ -14,10 +14,12 @@ _AGAIN = "download the locked files again: hf download REPO --revision COMMIT"
 _CONFIG = "restore the locked config.json, or run `lockllm lock` if the change is meant"
 
 
-def _declared(name: str, type_: object, about: str, effect: str, kind: Kind = Kind.STEP) -> Fact[object]:
+def _declared(
+    name: str, type_: object, about: str, effect: str, kind: Kind = Kind.STEP, since: int = 1
+) -> Fact[object]:
     return Fact(
         ("checkpoint", name), type_, kind, effect, _CONFIG, about,  # type: ignore[arg-type]
-        follows_from=_FILES, live=False, settable=False,
+        follows_from=_FILES, live=False, settable=False, since=since,
     )  # fmt: skip
 
 
@@ -67,15 +69,21 @@ ATTENTION_CHUNK_SIZE = _declared(
     COUNT,
     "The chunk that local attention sees, where there is one.",
     "far tokens are seen or not",
+    since=2,
 )
 PARTIAL_ROTARY_FACTOR = _declared(
-    "partial_rotary_factor", NUMBER, "The share of each head that is rotated.", "positions are encoded otherwise"
+    "partial_rotary_factor",
+    NUMBER,
+    "The share of each head that is rotated.",
+    "positions are encoded otherwise",
+    since=2,
 )
 COMPRESS_ROPE_THETA = _declared(
     "compress_rope_theta",
     NUMBER,
     "The base of the rotary frequencies of compressed keys.",
     "positions are encoded otherwise",
+    since=2,
 )
 STOP_TOKEN_IDS = _declared(
     "stop_token_ids",
@@ -115,6 +123,22 @@ GENERATION_CONFIG = Family(
         ("checkpoint", "generation_config"), ANY, Kind.STEP, "the engine's sampling defaults may follow it",
         "restore the locked generation_config.json", "A key of generation_config.json as declared, not as in force.",
         follows_from=_FILES, live=False, settable=False,
+    )
+)  # fmt: skip
+PROCESSOR = Family(
+    Fact(
+        ("checkpoint", "processor"), ANY, Kind.STEP, "images, video or sound become other tokens",
+        "restore the locked preprocessor_config.json",
+        "A limit or setting of the image, video or audio processor, as its file declares it.",
+        follows_from=_FILES, live=False, settable=False, since=2,
+    ),
+    depth=0,
+)  # fmt: skip
+GGUF = Family(
+    Fact(
+        ("checkpoint", "gguf"), ANY, Kind.STEP, "the model computes otherwise", _AGAIN,
+        "A setting of the architecture in a GGUF's metadata, under its own key.",
+        follows_from=_FILES, live=False, settable=False, since=2,
     )
 )  # fmt: skip
 FILES = Family(

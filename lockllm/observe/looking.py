@@ -9,6 +9,7 @@ import msgspec
 
 from lockllm import checkpoint
 from lockllm.checkpoint import Look
+from lockllm.checkpoint.declared import ADAPTER_MORE
 from lockllm.checkpoint.reading import Hashing
 from lockllm.engines import Given, Model
 from lockllm.errors import LockllmError
@@ -183,6 +184,8 @@ def _beside(
         unseen.append(Unobserved(prefix, reason, mend))
         return None
     for reading in looked.readings:
+        if request.edition < 2 and (reading.fact.since > 1 or reading.fact.path[-1] in ADAPTER_MORE):
+            continue  # of a family that is closed: a lock that is older than the fact does not deny it
         if reading.fact.path[0] in ("checkpoint", "adapter"):
             moved = find((*prefix, *reading.fact.path[1:]))
             value = reading.value

@@ -122,7 +122,7 @@ def _studied(
     applied = rules(library)
     tokens = {} if isinstance(special, str) else special
     analysis, texts = examine(winner.text or "", tokens, given, applied)
-    if _is_silent(texts):
+    if winner is not given.explicit and _is_silent(texts):
         yield from _silent(source)
         yield _bos(texts[0], tokens, source)
         return
