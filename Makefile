@@ -6,7 +6,7 @@ INSTALL := -m pip install -qq --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-vllm test-hub readme lint types contracts schemas check-schemas bench fuzz clean
+.PHONY: help install demo test test-vllm test-hub readme lint types contracts schemas check-schemas bench fuzz mutate clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 15
@@ -91,6 +91,14 @@ fuzz: .venv/stamp  ## every kind of hostile input for MINUTES, each case watched
 	-$(BIN)/python $(INSTALL) -e ".[fuzz]"
 	nice -n 19 $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
+# Beside CI: a quarter of an hour for judge/, an hour for the bounds. MUTATE=judge or MUTATE=bounds runs one of them.
+MUTATE ?= judge bounds
+
+mutate: .venv/stamp  ## planted faults: judge/ must catch 95 of 100; which version bounds no test notices
+	$(BIN)/python $(INSTALL) -e ".[mutate]"
+	rm -rf mutants
+	for each in $(MUTATE); do nice -n 19 $(BIN)/python -m tests.mutate.$$each || exit 1; done
+
 schemas: .venv/stamp  ## write schemas/ from the code's own types
 	@mkdir -p schemas
 	@for name in $(SCHEMAS); do $(BIN)/lockllm schema $$name > schemas/$$name.json || exit 1; done
@@ -108,4 +116,4 @@ bench: .venv/stamp  ## lockllm beside its peers, as ratios
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove every environment and cache
-	rm -rf .venv .venv-transformers .venv-vllm .venv-hub-0 .venv-hub-1 .venv-olah .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-transformers .venv-vllm .venv-hub-0 .venv-hub-1 .venv-olah .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants

@@ -48,9 +48,7 @@ MOVED = {
     "sglang-0.5.23": [
         ({"argv": "python -m sglang.launch_server --model-path {model} --random-seed 3"}, "serve.attention_backend")
     ],
-    "llama.cpp-b11549": [
-        ({"argv": "llama-server -m {home}/model.gguf -c 256 --temp 0.3 -np 2"}, "serve.max_model_len")
-    ],
+    "llama.cpp-b11549": [({"argv": "llama-server -m {home}/model.gguf -c 256 --temp 0.3 -np 2"}, "serve.ctx_size")],
     "transformers-5.24.0": [({"packages": {"torch": "2.9.2"}}, "packages.torch")],
 }
 
