@@ -41,7 +41,7 @@ def checkpoint(
             hashing="quick" if quick else "full", cache="auto" if cached else "off",
         )  # fmt: skip
     prompt = readings.observe(
-        looked.read, looked.names, readings.Setup(engine=engine, version=version), gguf=looked.gguf or None,
+        looked.read, looked.names, readings.Setup(engine=engine, version=version, model=path), gguf=looked.gguf or None,
         gguf_tokens=dict(looked.special_tokens) or None, tokenizer_json=looked.place("tokenizer.json"),
     )  # fmt: skip
     winner = prompt.resolution.winner

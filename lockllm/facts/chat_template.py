@@ -20,7 +20,8 @@ TEMPLATE_SHA256 = Fact(
 SOURCE = Fact(
     ("chat_template", "source"), TEXT, Kind.STEP, "another of several templates wins",
     "remove the extra template, or drop the template flag",
-    "Which file, key, flag, built-in or guess supplied the template.", causes=('checkpoint.files."*chat_template*"',),
+    "Which file, key, flag, built-in or guess supplied the template.",
+    causes=('checkpoint.files."*chat_template*"', "tokenizer.mode", "engine.version"),
     settable=False,
 )  # fmt: skip
 CONTEXT = Fact(

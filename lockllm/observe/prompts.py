@@ -23,6 +23,11 @@ from lockllm.prompt.sandbox import Program
 from lockllm.prompt.templates import Candidate
 
 _GGUF = "tokenizer.chat_template"
+_CHOOSING: Mapping[str, Path] = {
+    "tool_call_parser": ("serve", "tool_call_parser"),
+    "custom_tokenizer": ("serve", "args", "custom_tokenizer"),
+}
+_CHOOSING_VARIABLES = ("DISABLE_HARMONY_ADAPTER", "VLLM_SYSTEM_START_DATE")
 
 
 def observe(
@@ -51,7 +56,9 @@ def observe(
         tokenizer_mode=_text(held.get(("tokenizer", "mode"))),
         content_format=_text(held.get(("chat_template", "content_format"))),
         arguments=_arguments(held),
-        model=_model(serving),
+        model=_model(serving) or request.repo or request.path or request.checkpoint or "",
+        options=_options(serving, held),
+        edition=request.edition,
         served=said.prompts if said else None,
         clock=request.clock,
         zone=serving.env.get("TZ"),
@@ -146,6 +153,14 @@ def _arguments(held: Mapping[Path, Any]) -> dict[str, Any]:
 def _model(serving: Serving) -> str:
     given = serving.plan.given if serving.plan else None
     return given.model.text if given and given.model else ""
+
+
+def _options(serving: Serving, held: Mapping[Path, Any]) -> dict[str, str]:
+    """The options and variables that choose who renders, as far as they are given."""
+    paths = {name: path for name, path in _CHOOSING.items() if isinstance(held.get(path), str)}
+    variables = {name: serving.env[name] for name in _CHOOSING_VARIABLES if name in serving.env}
+    planned = {name: held[("env", name)] for name in _CHOOSING_VARIABLES if isinstance(held.get(("env", name)), str)}
+    return {**variables, **planned, **{name: str(held[path]) for name, path in paths.items()}}
 
 
 def _text(value: Any) -> str | None:

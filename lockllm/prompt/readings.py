@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from lockllm.engines import _renderers as renderers
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen
@@ -40,6 +41,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     transformers: str | None = None  # the installed release
     tokenizer_mode: str | None = None
     model: str = ""  # as the command names it
+    options: Mapping[str, str] = {}  # tool_call_parser, custom_tokenizer, and variables that choose a renderer
+    edition: int = 2  # of the lock that this is held against
     content_format: str | None = None  # known already, from a flag or the log: string or openai
     arguments: Mapping[str, Any] = {}  # the server's default chat_template_kwargs
     served: live.Served | None = None  # what the running server answered to the probes
@@ -78,7 +81,7 @@ def observe(
     given = setup or Setup()
     resolution = resolve(
         read, names, given.engine, given.version, explicit=given.explicit, gguf=gguf, transformers=given.transformers,
-        tokenizer_mode=given.tokenizer_mode, model=given.model,
+        tokenizer_mode=given.tokenizer_mode, model=given.model, options=given.options, edition=given.edition,
     )  # fmt: skip
     winner = resolution.winner
     found: list[Reading | Unobserved | Check] = []
@@ -87,6 +90,7 @@ def observe(
         found += _studied(resolution, winner, tokens, given, tokenizer_json, by, examine or _examined)
     else:
         found += _identity(resolution, by)
+        found += _by_the_engine(winner, given) if winner is not None and given.edition >= 2 else ()
     found += _findings(resolution)
     return Prompt(
         resolution=resolution,
@@ -106,11 +110,24 @@ def _identity(resolution: Resolution, by: By) -> Iterator[Reading | Unobserved]:
         yield seen("chat_template.source", None, "no file holds a chat template for a plain chat", by)
     else:
         where = f"{winner.source} ({winner.name})" if winner.name and winner.source == CONFIG else winner.source
+        where = "the engine's own code" if winner.source.startswith("built in: ") else where
         yield seen("chat_template.source", winner.source, where, by)
         if winner.text is not None:
             yield seen("chat_template.sha256", winner.sha256, where, by)
         else:
             yield Unobserved(("chat_template", "sha256"), "the engine's own code is the template", "pin engine.version")
+
+
+def _by_the_engine(winner: Candidate, given: Setup) -> Iterator[Reading | Unobserved]:
+    """What the server shows of prompts that only its own code writes: nothing is rendered here in its place."""
+    name = winner.name or winner.source
+    if given.served is not None and given.served.answers and not renderers.reads_clock(name, given.options):
+        yield from live.readings(given.served, clock=False)
+        return
+    what = f"{name} is code of the engine, and only the engine renders with it"
+    if renderers.reads_clock(name, given.options):
+        what += "; it writes the date of the day"
+    yield Unobserved(("prompt_probes",), what, "compare prompt token counts of the running server", due=Stage.LIVE)
 
 
 def _studied(
@@ -143,6 +160,10 @@ def _studied(
     ids = _Ids(tokenizer_json, given)
     if given.engine in OWN_RENDERER:
         yield Unobserved(("prompt_probes",), *OWN_RENDERER[given.engine], due=Stage.LIVE)
+    elif resolution.edited:
+        yield Unobserved(
+            ("prompt_probes",), resolution.edited, "compare prompt token counts of the running server", due=Stage.LIVE
+        )
     elif applied is None:
         reason = f"what transformers {library} does to a conversation was not read (newest read: {NEWEST})"
         yield Unobserved(("prompt_probes",), reason, "compare with the running server")
@@ -339,6 +360,9 @@ def _findings(resolution: Resolution) -> Iterator[Check]:
     if winner is None and (len(texts) > 1 or resolution.unknown or resolution.problems):
         reason = resolution.unknown or "; ".join(resolution.problems) or "none of them is for a plain chat"
         yield Check(name, CheckStatus.FAIL, f"no template is surely in force: {reason}", listed, "leave one template")
+    elif winner and winner.text is None and texts:
+        detail = f"{winner.source} is in force: the engine does not use {listed}"
+        yield Check(name, CheckStatus.FAIL, detail, winner.source, f"ignore {listed} on this engine, or remove it")
     elif winner and texts:
         detail = f"{winner.source} is in force, and another text stands in {listed}"
         yield Check(name, CheckStatus.FAIL, detail, winner.source, "remove the others, or make them equal")

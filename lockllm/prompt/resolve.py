@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from lockllm.engines import _renderers as renderers
 from lockllm.prompt.rules import release
 from lockllm.prompt.templates import CONFIG, DEFAULT, TOOL_USE, Candidate, Read, Shelf, document, shelve
 
@@ -40,7 +42,8 @@ _MULTIMODAL = ("vision_config", "audio_config", "vision_tower", "thinker_config"
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """The template of a plain chat and of one with tools, every candidate, and what is odd about them.
 
-    `unknown` says why the winner cannot be told from what was looked at; `winner` is then None.
+    `unknown` says why the winner cannot be told from what was looked at; `winner` is then None. `edited` says why the
+    engine's text is not that of the winner.
     """
 
     winner: Candidate | None = None
@@ -48,6 +51,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...] = ()
     problems: tuple[str, ...] = ()
     unknown: str = ""
+    edited: str = ""
 
     @property
     def differ(self) -> tuple[Candidate, ...]:
@@ -68,24 +72,30 @@ class _Choice(msgspec.Struct, frozen=True):
 def resolve(
     read: Read, names: Sequence[str], engine: str | None = None, version: str | None = None, *,
     explicit: Candidate | None = None, gguf: Mapping[str, str] | None = None, transformers: str | None = None,
-    tokenizer_mode: str | None = None, model: str = "",
+    tokenizer_mode: str | None = None, model: str = "", options: Mapping[str, str] = {}, edition: int = 2,
 ) -> Resolution:  # fmt: skip
     """Choose as that engine and version does; as transformers 5 loads a tokenizer where no engine is named.
 
     `explicit`: what a flag names. `gguf`: the template keys of a GGUF's metadata. `transformers`: the
     installed release where the engine is another. `tokenizer_mode`: as the engine's flag says. `model`: as the
-    command names it, which SGLang and LMDeploy guess by.
+    command names it, which SGLang and LMDeploy guess by. `options`: others that choose a renderer, and variables.
+    `edition`: of the lock; those of edition 1 were made where no renderer of an engine was known.
     """
     shelf = shelve(read, names, gguf)
     if engine == "llama.cpp":
         kept = {name: _kept(each) for name, each in shelf.gguf.items()}
         shelf = msgspec.structs.replace(shelf, gguf=kept)
     library = version if engine in {None, "transformers"} else transformers
+    config = document(read, "config.json") or {}
     if engine == "sglang" and explicit is None:
-        explicit = _guessed(model, (document(read, "config.json") or {}).get("model_type"))
+        explicit = _guessed(model, config.get("model_type"))
 
     def choose(shelf: Shelf) -> _Choice:
-        return _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
+        choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
+        if edition < 2 or gguf is not None:
+            return choice
+        taken = tokenizer_choice(shelf, library)
+        return _by_the_engine(choice, engine, version, _model(config, taken, tokenizer_mode, explicit, options))
 
     choice = choose(shelf)
     if gguf is None and explicit is None and engine in _GGUF_ONLY:
@@ -98,9 +108,36 @@ def resolve(
         )
     candidates = (*((explicit,) if explicit else ()), *shelf.all())
     problems = (*shelf.problems.values(), *((choice.problem,) if choice.problem else ()))
+    kind = renderers.architecture_of(config)
     return Resolution(
-        winner=choice.plain, with_tools=choice.tools, candidates=candidates, problems=problems, unknown=choice.unknown
-    )
+        winner=choice.plain, with_tools=choice.tools, candidates=candidates, problems=problems, unknown=choice.unknown,
+        edited=renderers.edited(engine, renderers.Model(architecture=kind[0], model_type=kind[1])) if edition >= 2 else "",
+    )  # fmt: skip
+
+
+def _model(
+    config: Mapping[str, Any], taken: _Choice, mode: str | None, explicit: Candidate | None, options: Mapping[str, str]
+) -> renderers.Model:
+    architecture, model_type = renderers.architecture_of(config)
+    return renderers.Model(
+        architecture=architecture, model_type=model_type, mode=mode, options=options,
+        has_template=explicit is not None or taken.plain is not None or taken.tools is not None,
+        named=explicit is not None and explicit.text is None,
+    )  # fmt: skip
+
+
+def _by_the_engine(choice: _Choice, engine: str | None, version: str | None, model: renderers.Model) -> _Choice:
+    """The choice, unless the engine writes the prompts of that model itself, or has a template for it and needs one."""
+    own = renderers.renderer(engine, version, model)
+    if own.unknown:
+        return _Choice(unknown=own.unknown)
+    name = own.name
+    if not name and choice == _Choice():
+        name = renderers.fallback(engine, model.model_type)
+    if not name:
+        return choice
+    code = Candidate(None, renderers.shown(name, engine or "", version), name)
+    return _Choice(code, code)
 
 
 def _lost(shelf: Shelf, choose: Callable[[Shelf], _Choice]) -> Iterator[str]:

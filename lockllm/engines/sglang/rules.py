@@ -11,6 +11,7 @@ from typing import Any
 
 from lockllm.engines import Context, Given
 from lockllm.engines._releases import at_least, below, beyond, order
+from lockllm.engines._renderers import SPARSE_MLA
 from lockllm.engines._unread import sampling as unread_sampling
 from lockllm.engines.sglang import attention, installed_defaults
 from lockllm.engines.sglang.known import Known
@@ -141,7 +142,11 @@ def _kv(known: Known) -> Told:
     dtype = known.get("serve.dtype")
     if known.get("quantization.method") is None and not known.context.checkpoint:
         dtype = None
-    if isinstance(stored, str) and stored.lower().startswith(("fp8", "float8")):
+    architecture = str(known.get("checkpoint.architecture") or "")
+    if SPARSE_MLA.match(architecture):  # 8 bits or plain rows, by GPU and by the backend that is chosen at start
+        reason = f"for {architecture} the attention backend decides what auto is"
+        yield Unobserved(("serve", "kv_cache_dtype"), reason, "set --kv-cache-dtype, or name the start log with --log")
+    elif isinstance(stored, str) and stored.lower().startswith(("fp8", "float8")):
         yield known.rule("serve.kv_cache_dtype", "fp8_e4m3", "auto of a checkpoint with an FP8 cache")
     elif dtype is not None:
         yield known.rule("serve.kv_cache_dtype", dtype, "auto is the model's dtype")

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from lockllm.engines import _gpu as gpu
+from lockllm.engines import _renderers as renderers
 from lockllm.engines.vllm.case import Case, Unknown
 
 _FLOATS = frozenset({"float16", "bfloat16", "float32"})
@@ -154,9 +155,16 @@ def _group(now: Case) -> bool:
 
 
 def kv_cache_dtype(now: Case) -> Any:
-    """`auto`: what a ModelOpt checkpoint asks for (0.12 and later), else the dtype of the model."""
+    """`auto`: what a ModelOpt checkpoint asks for (0.12 and later), else the dtype of the model.
+
+    Sparse MLA (DeepSeek V3.2 and V4) has a layout of its own: `auto` became fp8_ds_mla for V3.2 at 0.11.0 and plain rows
+    later; for V4 the attention backend decides, which is chosen by GPU at start (`models/deepseek_v4/attention.py`).
+    """
     if not now.looked:
         return _NO_FILES
+    architecture = str(now.declared("checkpoint.architecture") or "")
+    if renderers.SPARSE_MLA.match(architecture):
+        return Unknown(f"for {architecture} the attention backend decides between fp8_ds_mla and plain rows", _SEE)
     asked = now.declared("quantization.kv_cache")
     if asked not in (None, "none", "auto", "bfloat16", "float16"):
         if now.declared("quantization.method") == "modelopt" and now.since("0.12.0"):
@@ -174,6 +182,9 @@ def tokenizer_mode(now: Case) -> Any:
     names = [path[2] for path in now.checkpoint if path[:2] == ("checkpoint", "files") and len(path) == 3]
     mistral = any(re.match(r"tekken\.json|tokenizer\.model\.v", name) for name in names)
     architecture = str(now.declared("checkpoint.architecture") or "")
-    if mistral or re.match(r"Pixtral|Voxtral|Mistral3|Ministral|DeepseekV(?:32|4)|KimiK3|Inkling|Cohere", architecture):
+    own = renderers.vllm_mode(now.version, architecture)
+    if own:
+        return own
+    if own is None or mistral or re.match(r"Pixtral|Voxtral|Mistral3|Ministral|Cohere", architecture):
         return Unknown("vLLM picks a tokenizer of its own for some repositories", "set --tokenizer-mode")
     return "hf"
