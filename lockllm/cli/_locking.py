@@ -54,11 +54,12 @@ def targets(spec: Spec, path: str) -> list[Target]:
 def check(found: list[Target], quiet: bool) -> int:
     """Print the stale facts of every lock; the exit code."""
     from lockllm.resolve import check as stale_keys
+    from lockllm.resolve.named import with_contents
 
     code = 0
     for target in found:
         held = _files.read_lock(target.path)
-        stale = stale_keys(target.spec, held)
+        stale = stale_keys(with_contents(target.spec, held), held)
         code = 1 if stale else code
         if stale:
             click.echo(f"{readable(target.path)} is stale: {len(stale)} {'fact' if len(stale) == 1 else 'facts'}")
@@ -73,6 +74,7 @@ def resolve(found: list[Target], options: dict[str, Any]) -> list[Outcome]:
     from lockllm.cli._progress import hashing
     from lockllm.cli._world import World
     from lockllm.resolve import resolve as resolve_spec
+    from lockllm.resolve.named import with_contents
 
     observation = _files.read_observation(options["observation"]) if options["observation"] else None
     if observation is None and (options["pin"] or options["accept_observed"]):
@@ -93,7 +95,7 @@ def resolve(found: list[Target], options: dict[str, Any]) -> list[Outcome]:
         world.progress = progress
         for target in found:
             old = olds.get(target.path)
-            filled = resolve_spec(target.spec, old, world, chosen, observation)
+            filled = resolve_spec(with_contents(target.spec), old, world, chosen, observation)
             _agree(target, filled)
             if options["dry_run"] and old is not None:
                 world.recall(target.spec, old)

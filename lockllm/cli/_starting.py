@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lockllm import engines
 from lockllm.cli._inspecting import known
 from lockllm.documents.spec_text import Start
+from lockllm.engines._collect import is_path
+from lockllm.engines._values import unresolved
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import Absent, Raw, Reading, values
@@ -28,7 +30,7 @@ def of_checkpoint(path: str, engine: str | None, folder: str) -> Start:
 def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, folder: str) -> Start:
     """A spec for what a command line gives, no default filled in."""
     from lockllm.cli._world import World
-    from lockllm.observe.plan import plan
+    from lockllm.observe.plan import place, plan
 
     first = plan(argv, environ, cwd)
     if first.given is None:
@@ -41,19 +43,56 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
     world = World()
     version = world.installed(first.given.engine)
     own = world.options(first.given.engine, version) if version is not None else None
-    given = plan(argv, environ, cwd, version, installed=own).given or first.given
-    model = given.model
+    planned = plan(argv, environ, cwd, version, installed=own)
+    given = planned.given or first.given
     repo = path = revision = None
-    if model is not None:
-        place = os.path.join(cwd, os.path.expanduser(model.text))
-        if os.path.exists(place) or model.text.startswith(("/", "./", "../", "~")):
-            path = _relative(place, folder)
+    notes = list(planned.warnings)
+    if given.model is not None:
+        located = place(planned, given.model.text)
+        if unresolved(given.model.text):
+            notes.append(f"the checkpoint is {given.model.text}, which is not filled in here")
+        elif (located is not None and os.path.exists(located)) or given.model.text.startswith(("/", "./", "../", "~")):
+            path = _relative(located or given.model.text, folder)
         else:
-            repo, revision = model.text, model.revision
+            repo, revision = given.model.text, given.model.revision
+    paths, unsaid = _named(given, lambda name: place(planned, name), folder)
     return Start(
         engine=given.engine, version=version, repo=repo, path=path, revision=revision,
-        readings=(*given.readings, *given.env), auto=given.auto,
+        readings=(*given.readings, *given.env, *planned.readings), auto=given.auto, paths=paths, notes=(*notes, *unsaid),
     )  # fmt: skip
+
+
+def _named(
+    given: engines.Given, located: Callable[[str], str | None], folder: str
+) -> tuple[dict[Path, Any], list[str]]:
+    """The files and folders that a command names beside its checkpoint, as a spec names them; and those that are not here."""
+    found: dict[Path, Any] = {}
+    missing: list[str] = []
+
+    def told(text: str, *, or_name: bool) -> str:
+        where = located(text)
+        if where is not None and os.path.exists(where):
+            return _relative(where, folder)
+        if not or_name:
+            missing.append(f"{text} is not here: lock on the host that has it, or with --observation")
+        return text
+
+    for one in given.paths:
+        value = one.form.format(told(one.path, or_name=one.or_name))
+        held = found.get(one.fact.path)
+        found[one.fact.path] = value if held is None else [*(held if isinstance(held, list) else [held]), value]
+    for path, text in given.read_from.items():
+        found[path] = told(text, or_name=False)
+    beside: dict[Path, engines.Model | None] = {("tokenizer",): given.tokenizer, ("draft",): given.draft}
+    beside |= {("adapters", name): model for name, model in given.adapters.items()}
+    for prefix, model in beside.items():
+        if model is None or unresolved(model.text) or model == given.model:
+            continue
+        where = located(model.text)
+        if (where is not None and os.path.exists(where)) or is_path(model.text):
+            key: Path = (*prefix, "path")
+            found[key] = told(model.text, or_name=False)
+    return found, missing
 
 
 def of_server(sources: Mapping[str, Any], folder: str) -> Start:
@@ -74,15 +113,29 @@ def of_server(sources: Mapping[str, Any], folder: str) -> Start:
     version, repo, commit = (
         held.get(path) for path in (("engine", "version"), ("checkpoint", "repo"), ("checkpoint", "commit"))
     )
-    place = serving.checkpoint(request, serving.locate(request)) if repo is None else None
+    found = serving.locate(request)
+    given = found.plan.given if found.plan is not None else None
+    lies = serving.checkpoint(request, found) if repo is None or _is_local(given, found.place) else None
+    local = _relative(lies[0], folder) if isinstance(lies, tuple) and lies[1] is None else None
+    paths, unsaid = _named(given, found.place, folder) if given is not None else ({}, [])
     return Start(
         engine=engine,
         version=version if isinstance(version, str) else None,
-        repo=repo if isinstance(repo, str) else None,
-        revision=commit if isinstance(commit, str) and isinstance(repo, str) else None,
-        path=_relative(place[0], folder) if isinstance(place, tuple) else None,
+        repo=repo if isinstance(repo, str) and local is None else None,
+        revision=commit if isinstance(commit, str) and isinstance(repo, str) and local is None else None,
+        path=local,
         readings=(*seen.readings, *_by_themselves(engine, held)),
+        paths={path: text for path, text in paths.items() if not str(text).startswith("/proc/")},
+        notes=tuple(unsaid),
     )
+
+
+def _is_local(given: engines.Given | None, located: Callable[[str], str | None]) -> bool:
+    """Whether the server's own command names a folder or file that is there, whatever its endpoints call it."""
+    if given is None or given.model is None or unresolved(given.model.text):
+        return False
+    where = located(given.model.text)
+    return where is not None and os.path.exists(where)
 
 
 def _by_themselves(engine: str, held: Mapping[Path, Any]) -> Iterator[Reading]:

@@ -165,7 +165,7 @@ class World(msgspec.Struct, kw_only=True):
     def _beside(self, spec: Spec, given: Given) -> Iterator[tuple[str, Look]]:
         """Looks at other repositories that are not in the cache."""
         for model in (given.tokenizer, given.draft, *given.adapters.values()):
-            if model is None:
+            if model is None or os.path.isabs(model.text):
                 continue
             asked = Asked(repo=model.text, revision=model.revision, where=spec.name)
             place = self._finder.place(asked, None, Wish(engine=spec.engine))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lockllm.cli import _files, _options, _starting
+from lockllm.cli import _files, _inspecting, _options, _starting
 from lockllm.documents.spec_text import write
 from lockllm.errors import UsageError
 
@@ -54,6 +54,8 @@ def command(
         start = _starting.of_command(tuple(argv), dict(os.environ), os.getcwd(), folder)
     else:
         start = _starting.of_server(sources, folder)
+    for note in start.notes:
+        click.echo(_inspecting.told(note), err=True)
     text = write(start)
     if output == "-":
         click.echo(text, nl=False)

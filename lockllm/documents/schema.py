@@ -67,6 +67,7 @@ def of_spec() -> dict[str, Any]:
         closed=True,
     )
     tables["engine"]["properties"]["name"] = {"enum": list(spec.ENGINES), "description": "The engine."}
+    tables["tokenizer"]["properties"]["path"] = {**TEXT, "description": "A directory, relative to this file."}
     tables["checkpoint"] = {
         "type": "object",
         "additionalProperties": False,

@@ -65,6 +65,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     waive: tuple[Waiver, ...] = ()
     variants: Mapping[str, Spec] = {}  # each already overlaid
     lines: Mapping[Path, int] = {}
+    paths: Mapping[Path, str] = {}  # of a tokenizer, a draft model or an adapter that is a folder or file here
+    template: str | None = None  # the text of the file or text that `serve.chat_template` names, as the engine keeps it
+    template_flag: str = ""  # the option that puts it in force
 
     def where(self, key: str) -> str:
         """`llm.toml, line 9` for a dotted key."""
@@ -170,6 +173,7 @@ def _read(data: Mapping[str, Any], name: str, problem: Problem) -> Spec:
         )
     return Spec(
         **fields, engine=engine, engine_version=version, values=facts.values, auto=frozenset(facts.auto), requires=requires,
+        paths=facts.paths,
     )  # fmt: skip
 
 
@@ -180,16 +184,29 @@ class _Facts:
         self.values: dict[Path, Any] = {}
         self.auto: set[Path] = set()
         self.requires: dict[Path, str] = {}
+        self.paths: dict[Path, str] = {}
         self._problem = problem
 
     def read(self, base: Path, table: Mapping[str, Any]) -> None:
         for key, raw in table.items():
             path = (*base, key)
             row = registry.find(path)
-            if isinstance(raw, dict) and (not row.known or registry.family(path) is not None or row.type.schema):
+            if key == "path" and _stands_beside(base):
+                self._path(base, raw, table)
+            elif isinstance(raw, dict) and (not row.known or registry.family(path) is not None or row.type.schema):
                 self.read(path, raw)
             else:
                 self._fact(path, row, raw)
+
+    def _path(self, base: Path, raw: Any, table: Mapping[str, Any]) -> None:
+        """Where a model beside the checkpoint lies: its files are locked, its place is not."""
+        path = (*base, "path")
+        if not isinstance(raw, str) or not raw.strip() or "\0" in raw:
+            self._problem(path, f"{keys.dotted(path)} must be a text, found {shown(raw)}", "write it in quotes")
+        elif "repo" in table:
+            self._problem(path, f"{keys.dotted(base)} names a repo and a path", "keep one of them")
+        else:
+            self.paths[base] = raw
 
     def _fact(self, path: Path, row: Fact[Any], raw: Any) -> None:
         if not row.known or not row.settable or not row.lockable:
@@ -245,6 +262,10 @@ class _Facts:
             self._problem(
                 path, f"{row.key} is {value}, which cannot be", f"write a number from {bounds[0]} to {bounds[1]:,}"
             )
+
+
+def _stands_beside(base: Path) -> bool:
+    return base in (("tokenizer",), ("draft",)) or (base[0] == "adapters" and len(base) == 2)
 
 
 def _checkpoint(table: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
@@ -362,7 +383,7 @@ def _within(table: Any, path: Path) -> bool:
 
 def _paths(spec: Spec) -> list[Path]:
     fixed = [("checkpoint", key) for key in _CHECKPOINT] + [("engine", "name"), ("engine", "version")]
-    return [*fixed, *spec.values, *spec.auto, *spec.requires]
+    return [*fixed, *spec.values, *spec.auto, *spec.requires, *((*base, "path") for base in spec.paths)]
 
 
 def _how(row: Fact[Any], raw: Any, wanted: str) -> str:

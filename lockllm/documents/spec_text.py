@@ -12,7 +12,11 @@ from lockllm.facts import keys, registry
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import ABSENT, By, Raw, Reading
 
-_GROUPS = ("tokenizer", "draft", "serve", "sampling", "env", "host")
+_GROUPS = ("tokenizer", "chat_template", "adapters", "draft", "serve", "sampling", "env", "host")
+_BESIDE = ("repo", "revision", "scale")
+"""What a spec says of a draft model or an adapter; the rest is found out from its files."""
+_OF_A_CACHE = (("env", "HF_HUB_OFFLINE"), ("env", "TRANSFORMERS_OFFLINE"))
+"""Variables that decide which commit of a repository is served: of a folder they decide nothing."""
 _DERIVED = (By.RULE, By.DEFAULT, By.FILE, By.PACKAGE)
 
 
@@ -26,6 +30,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None = None
     readings: tuple[Reading, ...] = ()  # all that was seen, witnesses and rules alike
     auto: frozenset[Path] = frozenset()
+    paths: Mapping[
+        Path, str
+    ] = {}  # of a fact whose value is the path of something that is read, and of `draft.path` and its like
+    notes: tuple[str, ...] = ()  # what the spec does not say although the command does
 
 
 def write(start: Start) -> str:
@@ -45,8 +53,15 @@ def write(start: Start) -> str:
     lines.append(f"name = {toml.value(start.engine)}" if start.engine else '# name = "vllm"')
     lines.append(f"version = {toml.value(start.version)}" if start.version else '# version = ">=0.10,<0.11"')
     chosen = settings(start.readings)
+    for path, text in start.paths.items():
+        chosen = {each: value for each, value in chosen.items() if each[: len(path)] != path}
+        chosen[path] = text
+        if path[-1] == "path":
+            chosen.pop((*path[:-1], "repo"), None)
     for path in start.auto:
         chosen.setdefault(path, "auto")
+    if start.path is not None:
+        chosen = {path: value for path, value in chosen.items() if path not in _OF_A_CACHE}
     for group in _GROUPS:
         members = [path for path in sorted(chosen, key=registry.position) if path[0] == group]
         if members:
@@ -59,7 +74,9 @@ def settings(readings: Iterable[Reading]) -> dict[Path, Any]:
     """The facts that a spec has to name: seen at a witness, and not what a rule or default gives by itself."""
     grouped: dict[Path, list[Reading]] = {}
     for reading in readings:
-        if reading.fact.group in _GROUPS and reading.fact.settable and reading.fact.lockable and reading.fact.known:
+        row = reading.fact
+        beside = row.group not in ("adapters", "draft") or row.path[-1] in _BESIDE
+        if row.group in _GROUPS and row.settable and row.lockable and row.known and beside:
             grouped.setdefault(reading.fact.path, []).append(reading)
     chosen: dict[Path, Any] = {}
     for path, found in grouped.items():

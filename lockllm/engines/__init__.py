@@ -110,6 +110,9 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     adapters: Mapping[str, Model] = {}
     paths: tuple[PathGiven, ...] = ()
     template: str | None = None  # the text of the chat template that an option puts in force
+    read_from: Mapping[
+        Path, str
+    ] = {}  # of facts that hold the content of a file which was read: the file or folder typed
     unread: tuple[Unobserved, ...] = ()  # what a file that cannot be read here may set: unknown, never a default
     outranked: frozenset[Path] = frozenset()  # of those, what such a file decides even where the command line says it
     auto: frozenset[Path] = frozenset()  # given as `auto`: no reading
@@ -204,8 +207,9 @@ class Engine(Protocol):
     def wants_files(self, form: Form, env: Mapping[str, str]) -> Iterable[str]:
         """Config files that the command names, as it spells them: the observer reads them.
 
-        `named_files` of an engine maps the facts whose value is a path to what they may name; `explicit_template(text)` and
-        `template_flag` say how it keeps a template that an option names, and which option that is. An engine whose config
+        `named_files` of an engine maps the facts whose value is a path to what they may name; `explicit_template(text)`
+        says how it keeps a template that an option names, `template_flags` which option puts one in force, and
+        `renders_itself` of what ending those files are that its own code renders. An engine whose config
         files name others has a function `wants_more(form, env, files)` too, asked once those were read.
         """
 

@@ -26,6 +26,7 @@ class Collect:
         self.auto: set[Path] = set()
         self.paths: dict[Path, list[PathGiven]] = {}
         self.template: str | None = None
+        self.read_from: dict[Path, str] = {}
         self.unread: list[Unobserved] = []
         self.outranked: set[Path] = set()
         self.adapters: dict[str, Model] = {}
@@ -57,7 +58,7 @@ class Collect:
         for path, leaf in leaves(value, ("serve", "args", name)):
             if any(secret_name(segment) for segment in path[2:]):
                 self.secret(leaf)
-            elif _names_file(path[-1], leaf):
+            elif names_file(path[-1], leaf):
                 self.paths[path] = [PathGiven(fact=find(path), path=leaf, source=source, or_name=True, file_only=True)]
             else:
                 self.set(path, leaf, source)
@@ -96,9 +97,11 @@ class Collect:
             )
             self.paths[fact.path].append(one)
 
-    def explicit(self, flag: str, template: Template, source: str) -> None:
-        """A chat template whose text is known: it is in force, whatever the checkpoint holds."""
+    def explicit(self, flag: str, template: Template, source: str, path: str = "") -> None:
+        """A chat template whose text is known: it is in force, whatever the checkpoint holds. `path`: the file it is in."""
         self.template = template.text
+        if path:
+            self.read_from["serve", "chat_template"] = path
         self.set("serve.chat_template", template.value, source)
         self.set("chat_template.source", flag, source)
         self.set("chat_template.sha256", _digest(template.text), source)
@@ -175,6 +178,7 @@ class Collect:
             adapters=dict(self.adapters),
             paths=tuple(each for held in self.paths.values() for each in held),
             template=self.template,
+            read_from=dict(self.read_from),
             unread=tuple(self._unread()),
             outranked=frozenset(self.outranked),
             auto=frozenset(self.auto),
@@ -246,7 +250,7 @@ _FILE = re.compile(
 )
 
 
-def _names_file(name: str, value: Any) -> bool:
+def names_file(name: str, value: Any) -> bool:
     """Whether a value that no table classes looks like the path of something that is read."""
     if not isinstance(value, str) or not value.isprintable() or len(value) >= 4096:
         return False

@@ -21,6 +21,11 @@ from lockllm.observe.plan import read_file
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 
+_SAID_WHOLE: frozenset[Path] = frozenset(
+    {("serve", "args"), ("serve", "chat_template_kwargs"), ("serve", "speculative"), ("adapters",), ("draft",)}
+)
+"""Families that a command line tells whole: what it does not name is not there. Ollama's come with the model."""
+
 
 def environment(pile: Pile, request: Request, serving: Serving, engine: Engine | None) -> dict[str, str]:
     """Packages, the engine's release, Python and CUDA; gives versions by distribution."""
@@ -61,7 +66,7 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
     told = {reading.fact.path for reading in plan.readings}
     pile.add(reading for reading in plan.given.env if reading.fact.path not in told)
     if unread(plan.given, ("serve", "args")) is None:
-        pile.complete.add(("serve", "args"))
+        pile.complete |= _SAID_WHOLE if plan.given.engine != "ollama" else {("serve", "args")}
     whole = serving.found is None or serving.found.process.env_whole
     if whole:
         pile.complete.add(("env",))

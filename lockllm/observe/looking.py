@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from lockllm import checkpoint
-from lockllm.checkpoint import Look
+from lockllm.checkpoint import Look, contents
 from lockllm.checkpoint.declared import ADAPTER_MORE
 from lockllm.checkpoint.reading import Hashing
 from lockllm.engines import Given, Model
@@ -17,7 +17,6 @@ from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import find, seen
 from lockllm.facts.types import whole
-from lockllm.observe import contents
 from lockllm.observe import serving as places
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving

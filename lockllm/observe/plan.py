@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from lockllm import engines
-from lockllm.checkpoint import links, stamps
+from lockllm.checkpoint import contents, links, stamps
 from lockllm.engines import Form, Given, Installed, MayBeMissing, Model, _redaction
 from lockllm.engines._launch import Unwrapped, recognise, unwrap
 from lockllm.engines._launch.containers import version_of
 from lockllm.facts.env import is_secret
-from lockllm.facts.observation import By, Check, Reading
+from lockllm.facts.observation import By, Check, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.observe import settings
 
@@ -136,6 +136,12 @@ def place(planned: Plan, name: str) -> str | None:
     return os.path.normpath(
         os.path.join(planned.cwd or "/", os.path.expanduser(name) if name.startswith("~") else name)
     )
+
+
+def contents_of(planned: Plan, by: By = By.PLAN) -> Iterator[Reading | Unobserved]:
+    """What the files hold that a command names which was only read."""
+    if planned.given is not None:
+        yield from contents.readings(planned.given, lambda name: place(planned, name), by)
 
 
 def _read(

@@ -11,10 +11,12 @@ import msgspec
 from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec
 from lockllm.engines import Given, Model
+from lockllm.errors import SpecError
 from lockllm.facts import keys
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Reading
 from lockllm.facts.registry import seen
+from lockllm.resolve import named
 from lockllm.resolve.fill import Options, given_by
 from lockllm.resolve.hub_errors import Asked
 
@@ -34,6 +36,7 @@ class Commits(Protocol):
 def given(spec: Spec, old: Lock | None, options: Options, world: Commits) -> Given:
     """The planned server with its other repositories, each at the commit that is locked or that its revision is now."""
     models = {prefix: _model(spec, prefix, old, options, world) for prefix in _prefixes(spec)}
+    models |= {prefix: _local(spec, prefix) for prefix in spec.paths}
     return msgspec.structs.replace(
         given_by(spec), tokenizer=models.pop(("tokenizer",), None), draft=models.pop(("draft",), None),
         adapters={prefix[1]: model for prefix, model in models.items()},
@@ -64,17 +67,27 @@ def _names_repo(value: Any) -> bool:
 
 
 def _model(spec: Spec, prefix: Path, old: Lock | None, options: Options, world: Commits) -> Model:
-    named: Path = (*prefix, "repo")
+    repo_key: Path = (*prefix, "repo")
     at: Path = (*prefix, "commit")
-    repo = str(spec.values[named])
+    repo = str(spec.values[repo_key])
     commit: Any = spec.values.get(at)
-    if commit is None and old is not None and old.values.get(named) == repo and not options.renews(at):
+    if commit is None and old is not None and old.values.get(repo_key) == repo and not options.renews(at):
         commit = old.values.get(at)
     via = old.via.get(at, "") if old is not None else ""
     if commit is None:
-        where = spec.where(keys.dotted(named))
+        where = spec.where(keys.dotted(repo_key))
         commit, via = world.commit(Asked(repo=repo, revision=_revision(spec, prefix[0]), where=where))
     return Model(text=repo, source=via or spec.name, revision=str(commit))
+
+
+def _local(spec: Spec, prefix: Path) -> Model:
+    """A folder or file beside the spec. Raises SpecError where it is not there."""
+    key = keys.dotted((*prefix, "path"))
+    place = named.place(spec, spec.paths[prefix])
+    if not named.is_there(place):
+        mend = "name a directory or a .gguf file, relative to the spec"
+        raise SpecError(f"{key} names {spec.paths[prefix]}, which is not there", where=spec.where(key), mend=mend)
+    return Model(text=place, source=spec.name)
 
 
 def _revision(spec: Spec, what: str) -> str | None:

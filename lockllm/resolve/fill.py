@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from lockllm import engines
 from lockllm.documents import toml
 from lockllm.documents.lock import EDITION, Lock
 from lockllm.documents.spec import Spec
-from lockllm.engines import Context, Given, Installed
+from lockllm.engines import Context, Given, Installed, Model
 from lockllm.facts import keys, registry
 from lockllm.facts.check import CHECKS
 from lockllm.facts.fact import Fact, Path, Policy
@@ -160,6 +161,7 @@ class _Filler:
         if self.sources.files is not None:
             self.take(self.sources.files, _FILES)
             self._keep_unseen()
+            self._take_template()
         else:
             self.keep(_FILES)
             held = self.old.unpinned if self.old is not None else {}
@@ -172,6 +174,14 @@ class _Filler:
             self.put(registry.fact("checkpoint.commit"), self.sources.commit, self.sources.commit_via)
         self._spec_facts(("tokenizer", "chat_template", "adapters", "draft"))
         self._say_unobserved(_FILES)
+
+    def _take_template(self) -> None:
+        """The prompt of a template whose text only the host has: the spec gives its digest, and the host shows the same."""
+        path = ("serve", "chat_template")
+        told, shown = self.spec.values.get(path), self._seen.get(path)
+        elsewhere = bool(self.spec.template_flag) and self.spec.template is None and shown is not None
+        if elsewhere and shown is not None and registry.same(shown.fact, told, shown.value):
+            self.take(self._seen.values(), ("chat_template",))
 
     def engine(self) -> None:
         self.put(registry.fact("engine.name"), self.spec.engine, self._spec_name)
@@ -377,7 +387,36 @@ def given_by(spec: Spec, taken: Iterable[Reading] = ()) -> Given:
         for path, value in values.items()
         if path[0] in ("serve", "sampling", "tokenizer", "chat_template", "env", "draft") and value is not ABSENT
     )
-    return Given(engine=spec.engine or "", readings=readings, auto=spec.auto)
+    template, unread = _explicit(spec, values)
+    return Given(
+        engine=spec.engine or "", readings=(*readings, *template), auto=spec.auto, template=spec.template, unread=unread,
+        adapters={prefix[1]: model for prefix, model in _beside(spec) if prefix[0] == "adapters"},
+        draft=next((model for prefix, model in _beside(spec) if prefix[0] == "draft"), None),
+    )  # fmt: skip
+
+
+def _beside(spec: Spec) -> Iterator[tuple[Path, Model]]:
+    """The models that the spec names beside its checkpoint."""
+    repos = {path[:-1]: str(value) for path, value in spec.values.items() if path[-1] == "repo"}
+    return ((prefix, Model(text=text, source=SPEC)) for prefix, text in {**repos, **spec.paths}.items())
+
+
+def _explicit(spec: Spec, values: Mapping[Path, Any]) -> tuple[tuple[Reading, ...], tuple[Unobserved, ...]]:
+    """What a template that an option gives says of the prompt: all where its text is here, else that it is in force."""
+    flags: Mapping[Path, str] = getattr(engines.load(spec.engine or ""), "template_flags", {})
+    path = next((each for each in flags if each in values), None)
+    value = values[path] if path is not None else None
+    if path is None or not spec.template_flag or not isinstance(value, str):
+        return (), ()
+    named = Reading(registry.fact("chat_template.source"), spec.template_flag, SPEC, By.PLAN)
+    if spec.template is not None:
+        digest = hashlib.sha256(spec.template.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+        return (named, Reading(registry.fact("chat_template.sha256"), digest, SPEC, By.PLAN)), ()
+    if len(value.removeprefix("sha256:")) != 64:
+        return (), ()  # a built-in name
+    reason = f"{spec.template_flag} puts a template in force whose text is not here"
+    gaps = tuple(Unobserved((group,), reason) for group in ("chat_template", "prompt_probes"))
+    return (named,), gaps
 
 
 def via_of(reading: Reading) -> str:

@@ -24,7 +24,7 @@ newest = _build.NEWEST
 wants_files = _given.wants_files
 wants_more = _given.wants_more
 explicit_template = _given.explicit_template
-template_flag = "--chat-template-file"
+template_flags = {("serve", "chat_template"): "--chat-template-file"}
 named_files = {
     ("serve", "args", each.name): Names() for each in OPTIONS if each.kind is Kind.PATH or each.role == "path"
 }

@@ -33,6 +33,7 @@ class _Collected(msgspec.Struct, kw_only=True):
     secrets: list[str] = []
     adapters: dict[str, Model] = {}
     template: str | None = None
+    read_from: dict[Path, str] = {}
     unread: list[Unobserved] = []
 
     def read(self, key: str | Path, value: Any, source: str) -> None:
@@ -84,6 +85,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
         adapters=into.adapters,
         paths=tuple(into.paths),
         template=into.template,
+        read_from=into.read_from,
         unread=tuple(into.unread),
         auto=frozenset(into.auto),
         operational=tuple(into.operational),
@@ -219,6 +221,7 @@ def _template(settings: Settings, files: Mapping[str, str], into: _Collected) ->
         else:
             kept = explicit_template(text)
             into.template = kept.text
+            into.read_from["serve", "chat_template"] = str(file.value)
             into.read("serve.chat_template", kept.value, file.source)
             into.read("chat_template.sha256", kept.value, file.source)
     elif inline is not None:

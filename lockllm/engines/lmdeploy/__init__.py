@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from lockllm.engines import Form, Names
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.lmdeploy.command import command, where
-from lockllm.engines.lmdeploy.given import given
+from lockllm.engines.lmdeploy.given import FLAG, given
 from lockllm.engines.lmdeploy.rules import NEWEST, checks, effective
 from lockllm.engines.lmdeploy.shown import PROBES, detect, from_http, from_log
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "named_files", "newest",
-    "packages", "probes", "recognise", "wants_files", "where",
+    "packages", "probes", "recognise", "template_flags", "wants_files", "where",
 ]  # fmt: skip
 
 name = "lmdeploy"
@@ -21,6 +21,7 @@ named_files = {
     ("serve", "generation_config"): Names(or_name=True, inside="generation_config.json"),
     ("serve", "chat_template"): Names(or_name=True),
 }
+template_flags = {("serve", "chat_template"): FLAG}
 newest = NEWEST
 probes = PROBES
 distributions = ("lmdeploy",)

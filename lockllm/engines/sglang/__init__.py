@@ -19,12 +19,14 @@ from lockllm.facts.observation import Reading
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given",
-    "installed", "name", "named_files", "newest", "packages", "probes", "recognise", "stated", "template_flag", "wants_files",
+    "installed", "name", "named_files", "newest", "packages", "probes", "recognise", "renders_itself", "stated", "template_flags",
+    "wants_files",
     "wants_more", "where",
 ]  # fmt: skip
 
 name = "sglang"
-template_flag = FLAG
+renders_itself = (".json",)
+template_flags = {("serve", "chat_template"): FLAG}
 named_files = NAMED_FILES
 newest = NEWEST
 stated = STATED

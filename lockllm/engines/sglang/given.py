@@ -252,7 +252,7 @@ def _template(told: Collect, text: str, source: str, files: Mapping[str, str]) -
         reason = f"{text} ({source}) is a conversation that SGLang renders in its own code"
         told.unreadable(("chat_template", "prompt_probes"), reason, "ask the running server")
     elif text in files:
-        told.explicit(FLAG, explicit_template(files[text]), source)
+        told.explicit(FLAG, explicit_template(files[text]), source, text)
     else:
         told.template_elsewhere(FLAG, text, source)
 

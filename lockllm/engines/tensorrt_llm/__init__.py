@@ -15,11 +15,11 @@ from lockllm.engines.tensorrt_llm.shown import PROBES, detect, from_http, from_l
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given", "name",
-    "named_files", "newest", "packages", "probes", "recognise", "template_flag", "wants_files", "where",
+    "named_files", "newest", "packages", "probes", "recognise", "template_flags", "wants_files", "where",
 ]  # fmt: skip
 
 name = "tensorrt-llm"
-template_flag = FLAG
+template_flags = {("serve", "chat_template"): FLAG}
 named_files = {("serve", "args", each): Names() for each in FILES}
 newest = NEWEST
 probes = PROBES

@@ -105,7 +105,7 @@ def _word(told: Collect, word: Word, files: Mapping[str, str]) -> None:
 
 def _template(told: Collect, text: str, source: str, files: Mapping[str, str]) -> None:
     if text in files:
-        told.explicit(FLAG, explicit_template(files[text]), source)
+        told.explicit(FLAG, explicit_template(files[text]), source, text)
     elif _is_template_file(text):
         told.template_elsewhere(FLAG, text, source)
     elif unresolved(text.replace("{{", "").replace("}}", "")):

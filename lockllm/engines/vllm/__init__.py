@@ -11,7 +11,7 @@ from lockllm.engines.vllm.findings import checks
 from lockllm.engines.vllm.given import given, read
 from lockllm.engines.vllm.http import PROBES, detect, from_http
 from lockllm.engines.vllm.installed_defaults import STATED
-from lockllm.engines.vllm.named_files import FLAG, explicit_template, wanted
+from lockllm.engines.vllm.named_files import FLAG, explicit_generation, explicit_template, wanted
 from lockllm.engines.vllm.options import NAMED_FILES, NEWEST
 from lockllm.engines.vllm.rules import effective
 from lockllm.engines.vllm.where import where
@@ -19,13 +19,13 @@ from lockllm.engines.vllm.yaml_config import named
 from lockllm.facts.observation import Reading
 
 __all__ = [
-    "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given",
-    "installed", "name", "named_files", "newest", "packages", "probes", "recognise", "stated", "template_flag", "wants_files",
+    "checks", "command", "detect", "distributions", "effective", "explicit_generation", "explicit_template", "from_http", "from_log",
+    "given",    "installed", "name", "named_files", "newest", "packages", "probes", "recognise", "stated", "template_flags", "wants_files",
     "wants_more", "where",
 ]  # fmt: skip
 
 name = "vllm"
-template_flag = FLAG
+template_flags = {("serve", "chat_template"): FLAG}
 named_files = NAMED_FILES
 packages = (
     "torch", "triton", "triton-kernels", "transformers", "tokenizers", "flashinfer-python", "flashinfer-cubin",

@@ -12,6 +12,7 @@ from lockllm.engines._argparse import Word
 from lockllm.engines._collect import Collect
 from lockllm.engines._values import unresolved
 from lockllm.engines.vllm.spread import SAMPLING_KEYS
+from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
 from lockllm.facts.observation import By
 from lockllm.facts.registry import seen
@@ -39,7 +40,7 @@ def chat_template(found: Collect, word: Word, source: str, files: Mapping[str, s
     if not isinstance(text, str):
         return
     if text in files:
-        found.explicit(FLAG, explicit_template(files[text]), source)
+        found.explicit(FLAG, explicit_template(files[text]), source, text)
     elif any(char in text for char in _JINJA) and not unresolved(text.replace("{{", "").replace("}}", "")):
         found.explicit(FLAG, Template(text=text, value=_digest(text)), source)
     else:
@@ -61,6 +62,7 @@ def generation_config(
         found.path("serve.generation_config", folder, source, or_name=True, inside=_FILE)
         return
     found.set("serve.generation_config", _digest(text), source)
+    found.read_from["serve", "generation_config"] = folder
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):
@@ -71,6 +73,13 @@ def generation_config(
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if key in SAMPLING_KEYS and number and key not in typed and (key, value) != _AMBIGUOUS:
             found.readings[path] = seen(path, value, f"{_inside(folder)}: {key}", By.RULE)
+
+
+def explicit_generation(text: str, typed: Mapping[str, Any]) -> dict[Path, Any]:
+    """What the generation_config.json of `--generation-config FOLDER` puts in force; `typed`: keys that something overrides."""
+    found = Collect("vllm", False)
+    generation_config(found, ".", "", {_inside("."): text}, typed)
+    return {path: reading.value for path, reading in found.readings.items()}
 
 
 def _is_file(text: Any) -> bool:

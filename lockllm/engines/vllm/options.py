@@ -100,7 +100,6 @@ LISTS_OF_FILES = frozenset({"prompt_adapters"})
 NAMED_FILES: Mapping[Path, Names] = {
     **{("serve", "args", name): Names() for name in FILES},
     **{("serve", "args", name): Names(or_name=True) for name in FILES_OR_NAMES},
-    ("serve", "generation_config"): Names(or_name=True, inside="generation_config.json"),
 }
 """Facts whose value is the path of something that is read."""
 

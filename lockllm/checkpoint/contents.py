@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from lockllm.checkpoint import links, stamps
+from lockllm.checkpoint.bounded import Malformed, open_regular
 from lockllm.engines import Given, PathGiven
 from lockllm.engines._collect import is_path
 from lockllm.facts.fact import Path as Key
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe import opening
-from lockllm.observe.plan import Plan, place
 
 Place = Callable[[str], "str | None"]
 """Where a path of the command is to be opened; None where it cannot be reached from here."""
@@ -54,12 +53,6 @@ def readings(given: Given, located: Place, by: By, *, live: bool = False) -> Ite
         yield seen(path, values[0] if len(values) == 1 else values, _source(held), by)
 
 
-def of_plan(planned: Plan, by: By = By.PLAN) -> Iterator[Reading | Unobserved]:
-    """The same of a command that was only read."""
-    if planned.given is not None:
-        yield from readings(planned.given, lambda name: place(planned, name), by)
-
-
 def value(one: PathGiven, found: Content) -> str:
     """How a content stands in the fact."""
     return one.form.format(f"sha256:{found.digest}" if found.digest is not None else found.name)
@@ -72,7 +65,7 @@ def content(one: PathGiven, located: Place, *, live: bool = False) -> Content:
         absent = Content(reason="lies inside the container")
         return Content(name=one.path) if _may_be_name(one) else absent
     try:
-        if opening.is_folder(Path(where)):
+        if os.path.isdir(links.inner(where)):
             if one.file_only:
                 return Content(name=one.path)
             if one.inside:
@@ -104,14 +97,21 @@ def _of_file(path: str, live: bool) -> Content:
 
 
 def _size(path: str) -> int:
-    with opening.opened(path) as stream:
+    with _opened(path) as stream:
         return os.fstat(stream.fileno()).st_size
+
+
+def _opened(path: str) -> BinaryIO:
+    try:
+        return open(open_regular(path), "rb")
+    except Malformed as problem:
+        raise ValueError(f"it {problem}") from problem
 
 
 def _file(path: str) -> str:
     digest = hashlib.sha256(usedforsecurity=False)
     size = 0
-    with opening.opened(path) as stream:
+    with _opened(path) as stream:
         first = stamps.stamp(os.fstat(stream.fileno()))
         while block := stream.read(1 << 20):
             size += len(block)
