@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -11,8 +9,6 @@ import msgspec
 from lockllm.cli import _texts
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Check, Reading, Unobserved
-
-_LOG = 64 * 2**20
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,17 +75,21 @@ def log(path: str, engine: str | None, version: str | None) -> Seen:
     """A start log, as its engine reads it."""
     from lockllm import engines
     from lockllm.engines import _redaction
+    from lockllm.observe import start_log
 
     known(engine)
     if engine is None:
         raise UsageError(
             "--log needs --engine", where="the command line", mend=f"one of {', '.join(engines.available())}"
         )
-    lines = _lines(path)
-    said = list(engines.load(engine).from_log(lines))
+    read = start_log.read(path, engine)
+    said = list(engines.load(engine).from_log(read.lines)) if not read.gap else []
+    if read.gap:
+        said.append(Unobserved(("kernels",), read.gap, read.mend))
     return Seen(
         subject=path, readings=_redaction.readings(each for each in said if isinstance(each, Reading)),
         unobserved=tuple(_redaction.gap(each) for each in said if isinstance(each, Unobserved)),
+        warnings=(read.note,) if read.note else (),
     )  # fmt: skip
 
 
@@ -112,23 +112,3 @@ def known(engine: str | None) -> None:
         meant = nearest(engine, list(names))
         mend = f"did you mean {meant}?" if meant else f"one of {', '.join(names)}"
         raise UsageError(f"no engine {engine!r} is known", where="--engine", mend=mend)
-
-
-def _lines(path: str) -> list[str]:
-    from lockllm.engines import _log
-
-    if path == "-":
-        raw = sys.stdin.buffer.read(_LOG + 1)
-    else:
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            with open(descriptor, "rb") as file:
-                raw = file.read(_LOG + 1)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise UsageError(
-                f"the log cannot be read: {reason}", where=path, mend="name a file that is there"
-            ) from error
-    if len(raw) > _LOG:
-        raise UsageError(f"the log is longer than {_LOG:,} bytes", where=path, mend="cut it after the start")
-    return _log.lines(raw)

@@ -28,6 +28,7 @@ from lockllm.observe import (
     prompts,
     second,
     serving,
+    start_log,
 )
 from lockllm.observe.asking import Said
 from lockllm.observe.gpu import Machine
@@ -45,6 +46,8 @@ _ROUNDS = 3
 
 def observe(request: Request) -> Observation:
     """Look at a host as a request says, and once more at all of it. UsageError where it names what is not there; all else is data."""
+    if request.log is not None:
+        start_log.check(request.log)
     with stamps.watching() as ledger:
         return _observe(request, ledger)
 
@@ -82,6 +85,8 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
     if found.found is not None:
         named = frozenset(map(distributions.normal, (*engine.packages, *engine.distributions) if engine else ()))
         pile.checks.append(live.current(found.found, found.environment, looked.looks, named | request.packages))
+    if request.pid is None and request.server is None:
+        second.candidate(pile, found, said is not None and said.engine is not None)
     second.look(pile, found, looked.main, ledger)
     return _observation(joining.redacted(pile, _secrets(request, found)), found)
 
@@ -112,7 +117,7 @@ def _rules(
         _guarded(pile, f"answers of {engine.name}", lambda: joining.replicas(told, engine, context()))
     if request.log is not None:
         log = request.log
-        _guarded(pile, f"log {log}", lambda: _log(log, engine))
+        _guarded(pile, f"log {log}", lambda: _log(pile, log, engine, found))
     if given is not None:
         _guarded(pile, f"arguments of {engine.name}", lambda: joining.in_force(engine, given, context(), found))
         _guarded(pile, f"arguments of {engine.name}", lambda: engine.checks(given, context()))
@@ -152,22 +157,16 @@ def _files(pile: Pile, looked: Files) -> None:
         pile.warnings.append(f"checkpoint: {looked.source}")
 
 
-def _log(name: str, engine: Engine) -> list[Reading | Unobserved]:
-    """What the start log shows; `-` is standard input."""
-    import sys
-
-    from lockllm.engines import _log as _log_lines
-
-    most = 64 << 20
-    try:
-        if name == "-":
-            raw = sys.stdin.buffer.read(most)
-        else:
-            with open(name, "rb") as file:
-                raw = file.read(most)
-    except OSError as error:
-        return [Unobserved(("kernels",), f"{name} cannot be read: {error.strerror}", "name the start log with --log")]
-    return list(engine.from_log(_log_lines.lines(raw)))
+def _log(pile: Pile, name: str, engine: Engine, found: Serving) -> list[Reading | Unobserved]:
+    """What the last start in the log shows, where it is the log of this server; `-` is standard input."""
+    log = start_log.read(name, engine.name)
+    pile.warnings += [log.note] if log.note else []
+    reason = log.gap or start_log.other(log, found.found)
+    if reason:
+        mend = log.mend or "name the log that this server writes"
+        pile.warnings.append(f"log {name}: not read: {reason}")
+        return [Unobserved(("kernels",), reason, mend)]
+    return list(engine.from_log(log.lines))
 
 
 def _observation(pile: Pile, found: Serving) -> Observation:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from lockllm.checkpoint import Look, SeenFile, links
 from lockllm.facts.observation import Check, CheckStatus
-from lockllm.observe import opening, workers
+from lockllm.observe import opening, proc, workers
 from lockllm.observe.python import Environment
 from lockllm.observe.servers import Found
 
@@ -26,8 +26,9 @@ def current(found: Found, environment: Environment | None, looks: Iterable[Look]
     where no byte does (a hard link, a mode), and what the server loaded at its start is then known only where an earlier
     look, made since that start, saw the same bytes, or where the file was plainly touched.
     """
-    where = f"pid {found.process.pid}"
-    started = _started(_loader(found))
+    where = proc.owned(found.process)
+    since = proc.started_at(_loader(found))
+    started = None if since is None else int(since * 10**9)
     told = list(dict.fromkeys(_replaced(found)))
     downloads = []
     if started is not None:
@@ -112,18 +113,11 @@ def _is_downloaded_since(look: Look, started: int) -> bool:
     return born is not None and born > started + _SLACK_NS
 
 
-def _loader(found: Found) -> int:
-    """The start, in clock ticks, of the process that loads the model: of Ollama's server it is the runner."""
+def _loader(found: Found) -> proc.Process:
+    """The process that loads the model: of Ollama's server it is the runner."""
     if found.engine == "ollama":
         runners = {pid for pid, _ in workers.given(found)}
-        starts = [process.started for process in found.tree if process.pid in runners]
-        return min(starts, default=found.process.started)
-    return found.process.started
-
-
-def _started(ticks: int) -> int | None:
-    """When a process started, in nanoseconds since the epoch."""
-    try:
-        return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) + ticks * 10**9 // os.sysconf("SC_CLK_TCK")
-    except (AttributeError, OSError, ValueError):
-        return None
+        return min(
+            (each for each in found.tree if each.pid in runners), key=lambda each: each.started, default=found.process
+        )
+    return found.process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -132,6 +133,24 @@ def alive(process: Process, proc: Path = PROC) -> bool:
         return False
 
 
+def started_at(process: Process) -> float | None:
+    """When a process started, in seconds since the epoch."""
+    try:
+        ticks = process.started / os.sysconf("SC_CLK_TCK")
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def numbers(pid: int, proc: Path = PROC) -> tuple[int, ...]:
+    """A process's pid in every pid namespace that it is in, ours first."""
+    try:
+        told = _status(proc / str(pid)).get("NSpid", "").split()
+    except OSError:
+        told = []
+    return tuple(int(each) for each in told if each.isdigit()) or (pid,)
+
+
 def user(uid: int) -> str:
     """How the owner of a process is called: `user nobody`, `uid 1001`."""
     import pwd
@@ -140,6 +159,11 @@ def user(uid: int) -> str:
         return f"user {pwd.getpwuid(uid).pw_name}"
     except KeyError:
         return f"uid {uid}"
+
+
+def owned(process: Process) -> str:
+    """A process in a few words: `pid 71`, and whose it is where it is another user's."""
+    return f"pid {process.pid}" + (f" of {user(process.owner)}" if process.owner != os.geteuid() else "")
 
 
 def pids(proc: Path = PROC) -> list[int]:

@@ -33,6 +33,20 @@ def look(pile: Pile, serving: Serving, main: Look | None, ledger: Ledger) -> Non
             pile.withhold(_OF_SERVER, problem, "look again at the server that runs now")
 
 
+def candidate(pile: Pile, serving: Serving, answers: bool) -> None:
+    """A process that was found by its command line alone is no server yet: one that listens nowhere, or that belongs to
+    another user and does not answer as an engine does, shows nothing of the server that is meant."""
+    found = serving.found
+    if found is None or answers or found.process.hidden:
+        return
+    listens = bool(found.listens)
+    if listens and found.process.owner == os.geteuid():
+        return
+    reason = f"{proc.owned(found.process)} {'does not answer' if listens else 'listens on no port'}, and may not be the server"
+    mend = "wait for it with --wait SECONDS, or name the server with --pid or --server"
+    pile.withhold(_OF_SERVER, reason, mend)
+
+
 def _files(pile: Pile, main: Look | None, moved: Mapping[str, str]) -> None:
     named = {} if main is None else _named(main)
     told = {named.get(path, _shown(path)): why for path, why in moved.items()}

@@ -193,9 +193,7 @@ def below(process: Process, root: Path = proc.PROC) -> tuple[Process, ...]:
 
 def describe(found: Found) -> str:
     """One server in a few words: pid, engine, port, model, GPUs."""
-    words = [f"pid {found.process.pid} {found.engine or 'server'}"]
-    if found.process.owner != os.geteuid():
-        words.append(f"of {proc.user(found.process.owner)}")
+    words = [f"{proc.owned(found.process)} {found.engine or 'server'}"]
     if found.listens:
         words.append(f"port {found.listens[0][1]}")
     if model := _model(found):

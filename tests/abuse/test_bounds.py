@@ -38,7 +38,7 @@ def bounded(folder: Path, *arguments: str) -> tuple[int, str, str]:
     said, _, kb = (folder / "err").read_text().strip().rpartition("\n")
     assert code < 128, f"stopped after {SECONDS} s of the processor"
     assert "Traceback" not in said and "a bug in lockllm" not in said, said
-    assert int(kb) * (1 if sys.platform == "darwin" else 1024) < MEMORY
+    assert int(kb.split()[-1]) * (1 if sys.platform == "darwin" else 1024) < MEMORY
     return code, (folder / "out").read_text(), said
 
 

@@ -92,7 +92,7 @@ def running(
 
 @contextmanager
 def nobodys_server(listening: bool = True) -> Iterator[tuple[int, int]]:
-    """What looks like vLLM and belongs to the user nobody: its pid, and the port that it listens on (0: on none)."""
+    """What looks like LMDeploy and belongs to the user nobody: its pid, and the port that it listens on (0: on none)."""
     if os.geteuid() != 0:
         pytest.skip("only root can start a process of another user")
     python = next(filter(_runs_as_nobody, (os.path.realpath(sys.executable), "/usr/bin/python3")), None)
@@ -103,7 +103,7 @@ def nobodys_server(listening: bool = True) -> Iterator[tuple[int, int]]:
         os.chmod(folder, 0o755)
         (Path(folder) / "serve").write_text(source)
         process = subprocess.Popen(
-            ["vllm", "serve", "model"], executable=python, cwd=folder, user=65534, group=65534, extra_groups=[],
+            ["lmdeploy", "serve", "api_server", "model"], executable=python, cwd=folder, user=65534, group=65534, extra_groups=[],
             env={"HOME": folder}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdin is not None

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from lockllm import observe
 from lockllm.errors import UsageError
-from lockllm.facts.observation import Unobserved
+from lockllm.facts.observation import By, Unobserved
 from lockllm.observe import http, proc, servers
 from tests.observe import hosts
 
@@ -83,4 +84,20 @@ def test_a_server_of_another_user_is_told_with_its_owner(home: Path) -> None:
     with hosts.running([home / "bin/vllm", "serve", "model"]) as (pid, _):
         assert " of " not in servers.describe(servers.by_pid(pid))
     with hosts.nobodys_server() as (pid, port):
-        assert servers.describe(servers.by_pid(pid)).startswith(f"pid {pid} vllm, of user nobody, port {port}")
+        assert servers.describe(servers.by_pid(pid)).startswith(f"pid {pid} of user nobody lmdeploy, port {port}")
+
+
+@pytest.mark.parametrize("listening", [True, False])
+def test_a_process_that_merely_looks_like_the_server_shows_nothing_of_it(listening: bool) -> None:
+    with hosts.nobodys_server(listening) as (pid, _):
+        if [each.process.pid for each in servers.running("lmdeploy")] != [pid]:
+            pytest.skip("another LMDeploy runs on this machine")
+        seen = observe.observe(observe.Request(engine="lmdeploy", gpu="none", timeout=0.3))
+    what = "does not answer" if listening else "listens on no port"
+    reasons = {gap.path: gap.reason for gap in seen.unobserved}
+    assert reasons[("engine", "name")] == f"pid {pid} of user nobody {what}, and may not be the server"
+    assert ("serve", "args") not in seen.complete
+    assert not [each for each in seen.readings if each.by in (By.PROCESS, By.LIBRARY)]
+    assert (
+        next(each.source for each in seen.checks if each.name == "check.server_current") == f"pid {pid} of user nobody"
+    )
