@@ -232,6 +232,12 @@ class Engine(Protocol):
     def effective(self, given: Given | None, context: Context) -> Iterable[Reading | Unobserved]:
         """Defaults and resolved `auto`s of that version over what was given; `by` RULE or DEFAULT."""
 
+    def omitted(self, path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
+        """The values that mean the same as leaving a setting out, in the release and on the host that `known` tells.
+
+        Constants of the release, and what its `auto` comes to; none where that was not read.
+        """
+
     def detect(self, answers: Sequence[Answer]) -> bool:
         """Whether these answers are this engine's."""
 

@@ -205,6 +205,8 @@ def _apply(match: _Match, arguments: Sequence[str], words: list[Word], problems:
         problems.append(Problem(flag=match.flag, reason="its value is missing"))
         return 0
     value = _value(option, match, taken, problems)
+    if option.take is Take.APPEND:
+        value = (*next((word.value for word in reversed(words) if word.name == option.name), ()), *value)
     words.append(Word(name=option.name, value=value, flag=match.flag, typed=tuple(taken)))
     return 0 if match.value is not None else len(taken)
 

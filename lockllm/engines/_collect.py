@@ -15,6 +15,9 @@ from lockllm.facts.keys import parse
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import find, seen
 
+_PLACES = frozenset({"generation_config"})
+"""Settings whose `auto` is a value of its own in every engine: it names a place to look, and nothing replaces it."""
+
 
 class Collect:
     """Mutable while a command line is walked; `given()` ends it."""
@@ -45,7 +48,7 @@ class Collect:
         """A fact's value; `auto` is no reading, and unsets an earlier word."""
         path = parse(key) if isinstance(key, str) else key
         self.paths.pop(path, None)
-        if isinstance(value, str) and value.lower() == "auto":
+        if isinstance(value, str) and value.lower() == "auto" and path[-1] not in _PLACES:
             self.readings.pop(path, None)
             self.auto.add(path)
             return

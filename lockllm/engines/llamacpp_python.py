@@ -29,7 +29,7 @@ _SETTINGS: tuple[tuple[Kind, str, str], ...] = (
     (_TEXT, "model", "model"), (_TEXT, "model_alias", "operational"), (_WHOLE, "n_gpu_layers", "serve.gpu_layers"),
     (_WHOLE, "split_mode", "serve.split_mode"), (_WHOLE, "main_gpu", "kept"), (_TEXT, "tensor_split", "kept"),
     (_TEXT, "vocab_only", "kept"), (_TEXT, "use_mmap", "kept"), (_TEXT, "use_mlock", "kept"), (_TEXT, "kv_overrides", "kept"),
-    (_TEXT, "rpc_servers", "operational"), (_WHOLE, "seed", "seed"), (_WHOLE, "n_ctx", "serve.max_model_len"),
+    (_TEXT, "rpc_servers", "kept"), (_WHOLE, "seed", "seed"), (_WHOLE, "n_ctx", "serve.max_model_len"),
     (_WHOLE, "n_batch", "serve.max_num_batched_tokens"), (_WHOLE, "n_ubatch", "serve.ubatch_size"), (_WHOLE, "n_threads", "kept"),
     (_WHOLE, "n_threads_batch", "kept"), (_WHOLE, "rope_scaling_type", "kept"), (_NUMBER, "rope_freq_base", "kept"),
     (_NUMBER, "rope_freq_scale", "kept"), (_NUMBER, "yarn_ext_factor", "kept"), (_NUMBER, "yarn_attn_factor", "kept"),
@@ -133,6 +133,11 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
     yield seen(("sampling", "completions", "max_tokens"), 16, "llama-cpp-python's default", By.DEFAULT)
     if context.version in _BUNDLED:
         yield seen("engine.bundled.llama_cpp", _BUNDLED[context.version], "the release's changelog", By.RULE)
+
+
+def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
+    """The defaults of its settings are in `effective`; those of kept ones were not read."""
+    return ()
 
 
 def detect(answers: Sequence[Answer]) -> bool:

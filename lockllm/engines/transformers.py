@@ -10,6 +10,7 @@ from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names,
 from lockllm.engines._argparse import Option, Take, Word, parse, table
 from lockllm.engines._collect import Collect, is_path, source_of
 from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines._omitted import plain
 from lockllm.engines._values import Kind, leaves
 from lockllm.engines._variables import is_common
 from lockllm.facts.env import is_secret
@@ -134,6 +135,16 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
         path = reading.path if isinstance(reading, Unobserved) else reading.fact.path
         if path not in held:
             yield reading
+
+
+_OMITTED: Mapping[str, Any] = {"reasoning": "auto", "model_timeout": 300, "compile": False, "device": "auto"}
+"""Kept options whose default is a constant of `cli/serve.py` (5.24.0)."""
+
+
+def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
+    """The values that mean the same as leaving the option out; `auto` is the CPU where the host has nothing else."""
+    told = plain(_OMITTED, {("serve", "dtype"): "auto"}, "5.24.0", newest, path, known)
+    return (*told, "cpu") if "device" in path and told and known.get(("host", "platform")) == "cpu" else told
 
 
 def detect(answers: Sequence[Answer]) -> bool:

@@ -151,6 +151,6 @@ KERNEL_ROWS = tuple(
 KERNEL = Family(
     Fact(
         ("kernels",), ANY, Kind.NOISE, "sums are formed in another order", "restore what the choice depends on",
-        "Another choice that the engine made at start.", on_request=True, causes=("engine.version", "host.gpu"),
+        "Another choice that the engine made at start.", due=Stage.LIVE, on_request=True, causes=("engine.version", "host.gpu"),
     )
 )  # fmt: skip

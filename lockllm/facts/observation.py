@@ -40,6 +40,10 @@ class Absent(enum.Enum):
 ABSENT = Absent.ABSENT
 
 
+TYPED_WHOLE: Path = ("serve", "speculative")
+"""In `complete` where a command line was read whole: what is not in `asked` was not typed."""
+NOT_GIVEN = "not given"
+"""What `[asked]` of a lock holds for a value that only a running server showed, and nobody typed."""
 HASHED = ", hashed "
 """What stands in the source of a cached digest, before the time at which it was computed (RFC 3339)."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from lockllm.facts.fact import Fact, Family, Group, Kind, ValueType
 from lockllm.facts.types import ANY, BOOL, COUNT, DTYPE, INT, KV_DTYPE, NUMBER, SWITCH, TEXT
@@ -133,12 +136,49 @@ SPECULATIVE = Family(
     ),
     closed=True, closed_by=("serve",), depth=0,
 )  # fmt: skip
+_LATE: Mapping[str, str] = {
+    "middleware": "code of another package may rewrite every request and answer",
+    "anthropic_disabled_thinking_effort": "requests without thinking are rendered with another reasoning effort",
+    "debug_cuda_graph": "every operation runs by itself instead of in one graph",
+    "enable_torch_compile_debug_mode": "compiled code is checked and built otherwise",
+    "debug_tensor_dump_input_file": "the input of the model comes from a file",
+    "debug_tensor_dump_inject": "tensors of a file replace those that are computed",
+    "checkpoint_engine_wait_weights_before_ready": "the weights come from elsewhere than the checkpoint",
+    "remote_instance_weight_loader_seed_instance_ip": "the weights come from another running server",
+    "remote_instance_weight_loader_seed_instance_service_port": "the weights come from another running server",
+    "sidecar": "code of another module serves requests",
+    "sidecar_args": "code of another module serves requests",
+    "rpc": "layers are computed on other machines",
+    "rpc_servers": "layers are computed on other machines",
+    "lookup_cache_dynamic": "drafted tokens are verified in other batches",
+    "video_ffmpeg_dir": "videos are decoded by another program",
+    "server_role": "another part of the model's work is done here",
+}
+"""Kept options that moved nothing by the rules of the first edition -> what they move."""
+
+
+def _arg(row: Fact[Any]) -> Fact[Any]:
+    """What a kept option moves, where more is known of it than that it is one."""
+    effect = _LATE.get(row.path[2])
+    return msgspec.structs.replace(row, effect=effect, since=2) if effect else row
+
+
 ARGS = Family(
     Fact(
         ("serve", "args"), ANY, Kind.STEP, "an option of the engine is set otherwise", "start the server with the locked options",
         "An option of the engine without a neutral name: no leading dashes, `-` to `_`, JSON values one fact a leaf.",
     ),
-    closed=True, closed_by=("serve",), depth=0,
+    closed=True, closed_by=("serve",), depth=0, detail=_arg,
+)  # fmt: skip
+NO_TOKEN = tuple(
+    Fact(
+        ("serve", "args", name), ANY, Kind.IDENTITY, effect, "start the server with the locked options",
+        "An option that moves no token: locked and diffed, never verified.", verified=False,
+    )
+    for name, effect in (
+        ("api_server_count", "requests are received by another number of processes"),
+        ("numa_bind", "worker processes are bound to CPUs and memory of their GPU"),
+    )
 )  # fmt: skip
 PER_NODE = tuple(
     Fact(

@@ -135,7 +135,7 @@ def _cause(result: Result, moved: Moved) -> Path | None:
 
 def _typed(result: Result) -> str:
     """The argument that gave the value, where one did."""
-    for reading in result.readings[:2]:
+    for reading in result.readings:  # behind those of endpoints, of which there may be several
         if reading.by in _TYPED:
             return reading.source
     return ""

@@ -75,7 +75,10 @@ class Ready:
         return any(registry.family(each) in self.closed for each in (path, *registry.FORMER.get(path, ())))
 
     def _closed(self) -> tuple[Family[Any], ...]:
-        above = {path[:length] for path in self.all for length in range(1, len(path) + 1)}
+        left_open = (
+            self.lock.unpinned if self.lock.edition > 1 else ()
+        )  # a setting left open is one of a family looked at
+        above = {path[:length] for path in (*self.all, *left_open) for length in range(1, len(path) + 1)}
         return tuple(each for each in registry.FAMILIES if each.closed and (each.closed_by or each.path) in above)
 
     def _idle(self) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
     told_only: frozenset[str] = frozenset()  # names of checks whose failure policy does not let block
     unpinned: Mapping[str, str] = {}  # key -> why the lock does not hold it
+    left_open: tuple[Reading, ...] = ()  # what a witness shows of facts that the lock does not hold
     warnings: tuple[str, ...] = ()
     gate: str = "enforce"  # enforce, warn, off
     others: tuple[str, ...] = ()  # other locks that were tried: `B.lock: 3 mismatches`

@@ -12,8 +12,8 @@ from lockllm.documents.lock import Lock
 from lockllm.documents.terms import Waiver
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Fact, Path, Policy, Stage
-from lockllm.facts.observation import ABSENT, Check, CheckStatus, Observation, Raw
-from lockllm.judge import causes, fingerprint, ready
+from lockllm.facts.observation import ABSENT, NOT_GIVEN, Check, CheckStatus, Observation, Raw
+from lockllm.judge import causes, fingerprint, ready, typed
 from lockllm.judge.policy import Policies, compile_globs, inside
 from lockllm.judge.ready import Expected, Ready
 from lockllm.judge.report import Fingerprints, Report, Result, Status
@@ -68,6 +68,7 @@ def verify(
         checks=checks,
         told_only=told_only,
         unpinned=held.unpinned,
+        left_open=tuple(each for each in typed.left_open(lock, observation) if chosen(each.fact.path)),
         warnings=(*lock.warnings, *observation.warnings, *held.idle, *_warnings(lock, judge, results)),
         gate=gate,
         subject=subject,
@@ -98,8 +99,10 @@ class _Judge:
         self.day = _day(observation.observed_at)
         self.witnesses = Witnesses(observation)
         self._allowed = compile_globs(allow_unknown)
+        self._typed = typed.Typed(lock=held.lock, observation=observation, readings=self.witnesses.readings)
         expected = self._with_extras(held)
         self.results = {path: self._first(each) for path, each in expected.items()}
+        self._asked(held)
         self._follow()
         self.results = causes.explain(self.results)
 
@@ -135,15 +138,41 @@ class _Judge:
         )  # fmt: skip
         if matches:
             return result
-        return self._differs(result, expected.value, word) if word.seen else self._unseen(result)
+        if word.seen and (same := self._typed.alike(fact, expected.value, word.value)):
+            return msgspec.structs.replace(result, status=Status.MATCH, source=word.source or same, reason=same)
+        return self._differs(result, expected.value, word) if word.seen else self._unseen(result, expected.value)
 
     def _by_name(self, expected: Any, word: Word) -> bool:
         """Whether a lock of edition 1 holds the path of what is its content today: the same path is all that it can tell."""
         named = isinstance(expected, str) and isinstance(word.value, str) and self.lock.edition < 2
         return named and word.value.startswith("sha256:") and word.source.endswith(f" {expected}")
 
-    def _unseen(self, result: Result) -> Result:
+    def _asked(self, held: Ready) -> None:
+        """What was typed against what was typed, for facts whose value the lock does not hold."""
+        more: dict[Path, Result] = {}
+        for fact, locked, found, reading in self._typed.differences({**self.results, **held.all}):
+            source = reading.source if reading is not None else "looked for, not there"
+            blank = Result(
+                fact=fact, status=Status.UNKNOWN, policy=held.policies.of(fact), seen=True, source=source,
+                expected=typed.shown(fact, locked, None), found=typed.shown(fact, found, reading),
+                readings=(reading,) if reading is not None else (), mend=_EXTRA if locked is ABSENT else fact.mend,
+            )  # fmt: skip
+            more[fact.path] = self._differs(blank, locked, Word(seen=True, value=found, source=source))
+        if more:
+            every = {**self.results, **more}
+            self.results = {path: every[path] for path in registry.ordered(every)}
+
+    def _unseen(self, result: Result, value: Any) -> Result:
         fact = result.fact
+        if self._typed.left_out(fact.path):
+            none = msgspec.structs.replace(result, seen=True, source="looked for, not there")
+            if same := self._typed.alike(fact, value, ABSENT):
+                return msgspec.structs.replace(none, status=Status.MATCH, found=result.expected, source=same)
+            if self._typed.gone(fact.path):
+                none = msgspec.structs.replace(none, found=NOT_GIVEN)
+                return self._differs(none, value, Word(seen=True, source=none.source))
+            if self.stage is Stage.PREFLIGHT and self._typed.only_shown(fact):
+                return msgspec.structs.replace(result, status=Status.NOT_DUE, reason="only a running server shows it")
         why = self.witnesses.unobserved(fact.path)
         reason, mend = (
             (why.reason, why.mend)

@@ -179,6 +179,7 @@ def _observation(pile: Pile, found: Serving) -> Observation:
         observed_at=dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         host=socket.gethostname(),
         warnings=tuple(dict.fromkeys(pile.warnings)),
+        asked=tuple(pile.asked),
     )
 
 

@@ -21,11 +21,15 @@ _MAY_LACK = ("gpu_memory", "gpu_device")
 
 
 class Used(msgspec.Struct, frozen=True):
-    """How many GPUs a server uses, and how that is known. `each`: those of one replica, which must work together."""
+    """How many GPUs a server uses, and how that is known. `each`: those of one replica, which must work together.
+
+    `spread`: they may lie on other nodes, of which nothing here tells (Ray places them).
+    """
 
     count: int
     source: str
     each: int = 1
+    spread: bool = False
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,6 +255,9 @@ def _enough(machine: Machine, choice: Choice, used: Used | None) -> Check | None
         return Check(name, CheckStatus.PASS, detail, f"{machine.source}, {choice.source}")
     if choice.trouble is not None and not choice.counted:
         return Check(name, CheckStatus.UNKNOWN, detail, f"{machine.source}, {choice.source}", choice.trouble.mend)
+    if used.spread:
+        detail += "; Ray may place the others on other nodes"
+        return Check(name, CheckStatus.UNKNOWN, detail, f"{machine.source}, {choice.source}", "see `ray status`")
     mend = "give the server more GPUs, or see CUDA_VISIBLE_DEVICES"
     return Check(name, CheckStatus.FAIL, detail, f"{machine.source}, {choice.source}", mend)
 

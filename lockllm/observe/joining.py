@@ -10,6 +10,7 @@ import msgspec
 
 from lockllm.checkpoint import Look
 from lockllm.engines import Context, Engine, Given, _redaction
+from lockllm.engines import _asked as asked
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import GROUPS, same, seen
@@ -67,6 +68,7 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
     pile.add(reading for reading in plan.given.env if reading.fact.path not in told)
     if unread(plan.given, ("serve", "args")) is None:
         pile.complete |= _SAID_WHOLE if plan.given.engine != "ollama" else {("serve", "args")}
+    pile.asked += asked.typed(plan.given, serving.installed)
     whole = serving.found is None or serving.found.process.env_whole
     if whole:
         pile.complete.add(("env",))
@@ -193,6 +195,11 @@ def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:
             )
         else:
             kept.readings.append(reading)
+    kept.asked = [
+        each
+        for each in _redaction.readings(pile.asked)
+        if not _redaction.holds(json.dumps([*each.fact.path, _plain(each.value)], default=str), hidden)
+    ]
     kept.unobserved += [_redaction.gap(each, hidden) for each in pile.unobserved]
     kept.checks = list(_redaction.checks(pile.checks, hidden))
     kept.warnings = [_redaction.text(each, hidden) for each in pile.warnings]

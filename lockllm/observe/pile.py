@@ -21,6 +21,7 @@ class Pile:
         self.checks: list[Check] = []
         self.complete: set[Path] = set()
         self.warnings: list[str] = []
+        self.asked: list[Reading] = []  # what was typed, as it was typed
 
     def add(self, items: Iterable[Reading | Unobserved | Check]) -> None:
         """Put each where it belongs."""

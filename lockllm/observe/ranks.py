@@ -9,6 +9,8 @@ from lockllm.engines import Given
 from lockllm.facts.fact import Path
 from lockllm.observe.gpu_facts import Used
 
+_PLACED = ("distributed_executor_backend", "data_parallel_backend", "orchestrator_type")
+"""Options whose `ray` lets Ray place workers on any node of its cluster."""
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
@@ -38,7 +40,8 @@ def used(held: Mapping[Path, Any], given: Given | None) -> Used | None:
     if isinstance(nodes, int) and nodes > 1:
         count, each = max(1, count // nodes), max(1, each // nodes)
     told = " x ".join(f"{name} {size}" for name, size in sizes.items() if size > 1) or "one GPU"
-    return Used(count, f"{told}{f', over {nodes} nodes' if isinstance(nodes, int) and nodes > 1 else ''}", each)
+    spread = any(held.get(("serve", "args", name)) == "ray" for name in _PLACED)
+    return Used(count, f"{told}{f', over {nodes} nodes' if isinstance(nodes, int) and nodes > 1 else ''}", each, spread)
 
 
 def _by_split(held: Mapping[Path, Any]) -> Used | None:

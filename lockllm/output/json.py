@@ -43,6 +43,10 @@ def report(report: Report) -> Iterator[str]:
             "results": map(_result, report.results),
             "checks": map(_named_check, report.checks),
             "unpinned": report.unpinned,
+            "seen_not_pinned": {
+                each.fact.key: {"value": dump(each.fact, each.value), "source": each.source}
+                for each in report.left_open
+            },
             "others": report.others,
             "warnings": report.warnings,
         }

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from lockllm.facts import check as checks
 from lockllm.facts.observation import CheckStatus
+from lockllm.facts.registry import dump
 from lockllm.judge.report import Change, Diff, Report, Result, Status
 from lockllm.output.changes import KINDS, Block, blocks, followed, verdict
 from lockllm.output.changes import tally as tally_of_diff
@@ -127,6 +128,10 @@ def _settled(report: Report, full: bool) -> list[str]:
     entries += [f"- also tried: {prose(other)}" for other in report.others]
     entries += [f"- warning: {prose(warning)}" for warning in report.warnings]
     entries += [f"- not pinned: {code(key)} {prose(reason)}" for key, reason in report.unpinned.items()]
+    entries += [
+        f"- seen, not pinned: {code(each.fact.key)} {code(show(dump(each.fact, each.value)))} {prose(each.source)}"
+        for each in report.left_open
+    ]
     if not entries:
         return []
     return ["", "<details><summary>Tolerated, not due, not pinned</summary>", "", *entries, "", "</details>"]

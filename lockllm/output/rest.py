@@ -7,6 +7,7 @@ from typing import Any
 
 from lockllm.facts.fact import Fact
 from lockllm.facts.observation import CheckStatus
+from lockllm.facts.registry import dump
 from lockllm.judge.report import Report, Status
 from lockllm.output.escape import visible
 from lockllm.output.layout import Page, columns
@@ -23,6 +24,7 @@ def rest(page: Page, report: Report, *, full: bool, verbose: bool) -> None:
     _checks(page, report, verbose)
     _not_due(page, report)
     _unpinned(page, report, verbose)
+    _left_open(page, report, full)
     _identity(page, report, verbose)
     for other in report.others:
         page.field("also tried", visible(other), label_width=_WIDTH)
@@ -104,6 +106,18 @@ def _unpinned(page: Page, report: Report, verbose: bool) -> None:
         return
     page.field("not pinned", "no locked value, so never checked:", label_width=_WIDTH)
     page.table([(visible(key), visible(reason)) for key, reason in report.unpinned.items()], indent=4)
+
+
+def _left_open(page: Page, report: Report, full: bool) -> None:
+    """Values that a running server shows and the lock does not hold: `lock --observation` can pin them."""
+    if not report.left_open:
+        return
+    page.field("seen, not pinned", "`lockllm lock --observation` can pin these:", label_width=_WIDTH)
+    rows = [
+        (each.fact.key, f"{show(dump(each.fact, each.value), full=full)}  ({visible(each.source)})")
+        for each in report.left_open
+    ]
+    page.table(rows, indent=4)
 
 
 def _identity(page: Page, report: Report, verbose: bool) -> None:

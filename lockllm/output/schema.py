@@ -54,6 +54,11 @@ def _report() -> dict[str, Any]:
         "results": {"type": "array", "items": _result()},
         "checks": {"type": "array", "items": _named_check()},
         "unpinned": {"type": "object", "additionalProperties": TEXT},
+        "seen_not_pinned": {
+            "description": "What a witness shows of facts that the lock does not hold.",
+            "type": "object",
+            "additionalProperties": _record({"value": {}, "source": TEXT}),
+        },
         "others": TEXTS,
         "warnings": TEXTS,
     }

@@ -13,11 +13,12 @@ from lockllm.documents import toml
 from lockllm.documents.lock import EDITION, Lock
 from lockllm.documents.spec import Spec
 from lockllm.engines import Context, Given, Installed, Model
+from lockllm.engines import _asked as asked
 from lockllm.facts import keys, registry
 from lockllm.facts.check import CHECKS
 from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.keys import Glob
-from lockllm.facts.observation import ABSENT, By, Observation, Raw, Reading, Unobserved
+from lockllm.facts.observation import ABSENT, NOT_GIVEN, By, Observation, Raw, Reading, Unobserved
 from lockllm.judge.policy import inside
 from lockllm.resolve import stated, twins
 from lockllm.resolve.agreement import Disagreement, disagreements
@@ -107,6 +108,10 @@ class _Filler:
         self._seen = _best(sources.observation.readings if sources.observation else ())
         gaps = (*sources.unobserved, *(sources.observation.unobserved if sources.observation else ()))
         self._why = {each.path: each.reason for each in gaps}
+        self.only_shown: set[Path] = set()  # settings whose value only a running server told
+        self.ruled: frozenset[Path] = (
+            frozenset()
+        )  # settings whose value the engine's rules tell where they are left out
 
     def filled(self) -> Filled:
         """Every group, each from the first source that has it."""
@@ -115,6 +120,7 @@ class _Filler:
         self.host()
         self.stack()
         self.in_force()
+        self.shown()
         self.probes()
         self.requested()
         self.kept_unknown()
@@ -239,10 +245,30 @@ class _Filler:
         )
         told = [*engine.effective(given, context), *twins.of(engine, given, context)]
         told = stated.settled(engine, context, None if self._upgrade else self.old, told, self._moved)
+        bare = engine.effective(Given(engine=given.engine), context)
+        self.ruled = frozenset(each.fact.path for each in bare if isinstance(each, Reading))
         self.take((each for each in told if isinstance(each, Reading)), (*_ASKED, "chat_template", "tokenizer"))
         for each in told:
             if isinstance(each, Unobserved) and not self._holds(each.path):
                 self.unpinned[each.path] = each.reason
+
+    def shown(self) -> None:
+        """What a running server shows of settings that no rule resolves and nobody types; an earlier look's is kept."""
+        for path, reading in self._seen.items() if self._same_engine_seen() else ():
+            if reading.by <= By.ENDPOINT and self._is_open(path) and not reading.fact.on_request:
+                self.put(reading.fact, reading.value, via_of(reading))
+                self.only_shown.add(path)
+        if self.sources.observation is not None or self.old is None or self._upgrade or self.old.edition < EDITION:
+            return
+        for path, value in self.old.values.items():
+            fact = registry.find(path)
+            if self.old.asked.get(path) == NOT_GIVEN and self._is_open(path) and not self._moved(fact):
+                self.put(fact, value, self.old.via.get(path, ""))
+                self.only_shown.add(path)
+
+    def _is_open(self, path: Path) -> bool:
+        typed = path in self.spec.values or path in self.spec.auto
+        return asked.counts(path) and path in self.unpinned and not typed and not self._holds(path)
 
     def probes(self) -> None:
         """What could not be rendered here: from the observation, else as it was, where all that it hangs on still is."""
@@ -258,6 +284,8 @@ class _Filler:
         """Facts that are locked only where the spec names them, or `--pin` takes them from the observation."""
         self._spec_facts(("kernels", "env", "engine", "libraries", "cuda", "host"))
         for path, reading in self._seen.items():
+            if path[0] == "kernels" and reading.by is By.ENDPOINT and self._same_engine_seen():
+                self.put(reading.fact, reading.value, via_of(reading))
             if any(glob.matches(path) for glob in self._pin) and path not in self.spec.values:
                 self.put(reading.fact, reading.value, via_of(reading))
                 self._say_how_to_keep(reading)
@@ -311,7 +339,37 @@ class _Filler:
             via=self.via,
             spec=self._spec_name,
             edition=EDITION,
+            asked=self._asked(),
         )
+
+    def _asked(self) -> dict[Path, Any]:
+        """What is typed, for settings whose value only the typing tells: the spec's own, and those of the host looked at.
+
+        Without an observation what an earlier one showed is kept.
+        """
+        values, seen = self.spec.values, self.sources.observation
+        typed = {path: value for path, value in values.items() if asked.counts(path) and path not in self.ruled}
+        typed |= {path: "auto" for path in self.spec.auto if path not in self.values}
+        typed |= dict.fromkeys(self.only_shown, NOT_GIVEN)
+        if seen is not None:
+            shown = {each.fact.path: each.value for each in seen.asked if each.by is not By.DEFAULT}
+        else:
+            shown = {
+                path: value
+                for path, value in (self.old.asked if self.old else {}).items()
+                if path not in self.old_values
+            }
+        typed |= {path: each for path, each in shown.items() if path not in typed and not self._holds(path)}
+        return {
+            path: value if isinstance(value, str) else registry.dump(registry.find(path), value)
+            for path, value in typed.items()
+            if value is not ABSENT
+        }
+
+    @property
+    def old_values(self) -> Mapping[Path, Any]:
+        """The values of the old lock, if there is one."""
+        return self.old.values if self.old is not None else {}
 
     def _default_policies(self) -> dict[str, Policy]:
         """Every policy that is not exact, but where the spec says otherwise, by key or glob."""

@@ -143,7 +143,7 @@ def test_an_argument_that_was_typed_is_a_cause_of_its_own() -> None:
     assert ruled["serve.kv_cache_dtype"] == "serve.dtype"
 
 
-def test_a_second_witness_tells_the_argument_a_third_does_not() -> None:
+def test_the_argument_is_told_behind_any_number_of_witnesses() -> None:
     row = registry.fact("serve.seed")
 
     def result(*by: By) -> Any:
@@ -153,7 +153,7 @@ def test_a_second_witness_tells_the_argument_a_third_does_not() -> None:
 
     assert result(By.PROCESS) == "source 0"
     assert result(By.ENDPOINT, By.PLAN) == "source 1"
-    assert result(By.LIBRARY, By.ENDPOINT, By.PROCESS) == ""
+    assert result(By.LIBRARY, By.ENDPOINT, By.PROCESS) == "source 2"
     assert result(By.ENDPOINT) == ""
 
 
@@ -208,3 +208,17 @@ def test_a_declared_value_follows_from_its_file() -> None:
     before = Lock(values={CONFIG.path: one, DECLARED.path: "bfloat16"})
     after = Lock(values={CONFIG.path: other, DECLARED.path: "float16"}, via={DECLARED.path: "config.json: torch_dtype"})
     assert follows(before, after)["checkpoint.dtype"] == CONFIG.key
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 5])
+def test_two_arguments_are_two_causes_however_many_endpoints_show_their_values(before: int) -> None:
+    """A step change of the length is not filed under the noise of the sequences."""
+    told = {"serve.max_model_len": (256, 128, "--max-model-len"), "serve.max_num_seqs": (8, 16, "--max-num-seqs")}
+    lock = Lock(values={registry.fact(key).path: old for key, (old, _, _) in told.items()})
+    readings = tuple(
+        registry.seen(key, new, source, by)
+        for key, (_, new, flag) in told.items()
+        for source, by in [*[(f"GET /{at}", By.ENDPOINT) for at in range(before)], (f"argument {flag}", By.PROCESS)]
+    )
+    report = verify(lock, Observation(readings=readings))
+    assert {each.fact.key: each.because for each in report.results} == dict.fromkeys(told, None)

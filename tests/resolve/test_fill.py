@@ -345,3 +345,40 @@ def test_checking_tells_a_path_that_replaced_a_repository() -> None:
 def test_a_reason_that_cannot_be_pinned_is_kept_with_its_fact() -> None:
     made = filled("", unobserved=(Unobserved(("prompt_probes",), "llama.cpp renders by itself"),))
     assert made.lock.unpinned[("prompt_probes",)] == "llama.cpp renders by itself"
+
+
+def test_what_only_the_typing_tells_stands_in_asked() -> None:
+    made = filled('[serve]\nattention_backend = "FLASHINFER"\ndtype = "bfloat16"\nseed = 7\n').lock
+    assert made.asked == {("serve", "attention_backend"): "FLASHINFER"}
+    assert check(spec('[serve]\nattention_backend = "FLASHINFER"\ndtype = "bfloat16"\nseed = 7\n'), made) == []
+
+
+def test_what_the_observed_host_types_is_kept_until_it_is_looked_at_again() -> None:
+    typed = (seen("serve.attention_backend", "auto", "given as auto", By.PROCESS),)
+    made = filled("", observation=host({}, asked=typed)).lock
+    assert made.asked == {("serve", "attention_backend"): "auto"}
+    assert filled("", old=made).lock.asked == made.asked
+    assert check(spec(), made) == []
+
+
+def test_a_key_that_left_the_spec_is_typed_no_more() -> None:
+    before = filled('[serve]\nattention_backend = "FLASHINFER"\n').lock
+    assert filled("", old=before).lock.asked == {}
+
+
+def test_kernels_and_settings_that_a_running_server_shows_are_pinned_and_kept() -> None:
+    shown = (
+        seen("serve.attention_backend", "FLASH_ATTN", "GET /server_info", By.ENDPOINT),
+        seen("kernels.fp4_gemm_runner_backend", "auto", "GET /server_info", By.ENDPOINT),
+    )
+    looked = host({})
+    looked = Observation(readings=(*looked.readings, *shown), observed_at=looked.observed_at)
+    made = filled("", observation=looked).lock
+    assert (value(made, "serve.attention_backend"), value(made, "kernels.fp4_gemm_runner_backend")) == (
+        "FLASH_ATTN",
+        "auto",
+    )
+    assert made.asked == {("serve", "attention_backend"): "not given"}
+    again = filled("", old=made).lock
+    assert (value(again, "serve.attention_backend"), again.asked) == ("FLASH_ATTN", made.asked)
+    assert check(spec(), made) == []

@@ -12,6 +12,7 @@ from lockllm.engines.llamacpp import defaults as _defaults
 from lockllm.engines.llamacpp import given as _given
 from lockllm.engines.llamacpp import http as _http
 from lockllm.engines.llamacpp import log as _log
+from lockllm.engines.llamacpp import omitted as _omitted
 from lockllm.engines.llamacpp.options import OPTIONS, Kind
 from lockllm.facts.observation import Check
 
@@ -35,6 +36,7 @@ from_http = _http.from_http
 from_log = _log.from_log
 command = _command.command
 where = _command.where
+omitted = _omitted.omitted
 version_of = _build.version_of
 within = _build.within
 

@@ -117,6 +117,8 @@ def _one(setting: Setting, into: _Collected) -> None:
             into.paths.append(PathGiven(fact=row, path=path, source=source, form=form))
     elif role.startswith(("serve.", "sampling.")):
         _neutral(setting, into)
+    elif role == "switched":  # a file that the server itself writes: that it is there counts, not what it holds
+        into.read(("serve", "args", option.name), True, source)
     elif role == "shown":
         into.read(("serve", option.name), _listed(option.kind, value), source)
     elif role == "kept":

@@ -53,7 +53,7 @@ _TABLE = """
 -ctk --cache-type-k | CACHE_TYPE_K | text | serve.cache_type_k
 -ctv --cache-type-v | CACHE_TYPE_V | text | serve.cache_type_v
 -dt --defrag-thold | DEFRAG_THOLD | number | kept
---rpc | RPC | text | operational
+--rpc | RPC | text | kept
 -lm --load-mode | LOAD_MODE | text | kept
 --mmap !--no-mmap | MMAP | switch | kept
 --mlock | MLOCK | flag | kept
@@ -138,7 +138,7 @@ _TABLE = """
 -j --json-schema | - | text | kept
 -jf --json-schema-file | - | path | kept
 -lcs --lookup-cache-static | - | path | kept
--lcd --lookup-cache-dynamic | - | text | operational
+-lcd --lookup-cache-dynamic | - | text | switched
 --kv-unified-per-slot | KV_UNIFIED_PER_SLOT | int | kept
 -ctxcp --ctx-checkpoints --swa-checkpoints | CTX_CHECKPOINTS | int | kept
 -cms --checkpoint-min-step | CHECKPOINT_MIN_SPACING_NT | int | kept
@@ -165,7 +165,7 @@ _TABLE = """
 --mtmd-batch-max-tokens | MTMD_BATCH_MAX_TOKENS | int | kept
 --video-fps | VIDEO_FPS | number | kept
 --video-timestamp-interval | VIDEO_TIMESTAMP_INTERVAL | int | kept
---video-ffmpeg-dir | VIDEO_FFMPEG_DIR | text | operational
+--video-ffmpeg-dir | VIDEO_FFMPEG_DIR | text | kept
 -a --alias | ALIAS | text | operational
 --tags | TAGS | text | operational
 --embd-normalize | - | int | kept
@@ -346,6 +346,20 @@ BY_VARIABLE: Mapping[str, Option] = {
     **{option.variable: option for option in OPTIONS if option.variable},
     "LLAMA_CHAT_TEMPLATE_KWARGS": BY_NAME["chat_template_kwargs"],  # until 2026-05
 }
+
+OPERATIONAL_BECAUSE = {
+    "where and under which name it is reached": "alias tags host port reuse_port path public_path api_prefix",
+    "who may ask": "cors_origins cors_methods cors_headers cors_credentials ssl_cert_file media_path",
+    "what is written to logs": (
+        "perf log_disable log_file log_jsonl log_colors verbose verbosity log_prefix log_timestamps log_prompts_dir fit_print"
+    ),
+    "which routes and pages are there, for who calls them": (
+        "ui_config ui_config_file ui_mcp_proxy tools tools_runtime agent ui metrics props slots slot_save_path"
+    ),
+    "how long it waits, and what it does when nobody asks": "timeout sse_ping_interval sleep_idle_seconds models_autoload",
+    "the servers that the router starts are looked at by themselves": "models_dir models_preset",
+}
+"""Reason -> options that lock nothing, because they move no token."""
 
 TEMPLATES = frozenset(
     "chatml llama2 llama2-sys llama2-sys-bos llama2-sys-strip mistral-v1 mistral-v3 mistral-v3-tekken "

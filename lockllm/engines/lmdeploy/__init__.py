@@ -8,12 +8,13 @@ from lockllm.engines import Form, Names
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.lmdeploy.command import command, where
 from lockllm.engines.lmdeploy.given import FLAG, given
+from lockllm.engines.lmdeploy.omitted import omitted
 from lockllm.engines.lmdeploy.rules import NEWEST, checks, effective
 from lockllm.engines.lmdeploy.shown import PROBES, detect, from_http, from_log
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "named_files", "newest",
-    "packages", "probes", "recognise", "template_flags", "wants_files", "where",
+    "omitted", "packages", "probes", "recognise", "template_flags", "wants_files", "where",
 ]  # fmt: skip
 
 name = "lmdeploy"

@@ -55,13 +55,15 @@ KV_CACHE = {
 }  # fmt: skip
 """`--quant-policy` -> the KV cache's dtype; 0 and none: the model's."""
 
-OPERATIONAL = frozenset(
-    """
-    server_name server_port model_name log_level max_log_len ssl allow_origins allow_methods allow_headers
-    allow_credentials allow_origins_regex allow_terminate_by_client enable_abort_handling disable_fastapi_docs
-    disable_metrics enable_metrics download_dir proxy_url dist_init_addr
-    """.split()
-)
+OPERATIONAL_BECAUSE = {
+    "where and under which name it is reached": "server_name server_port model_name proxy_url dist_init_addr",
+    "who may ask": "ssl allow_origins allow_methods allow_headers allow_credentials allow_origins_regex",
+    "which routes are there, for who calls them": "allow_terminate_by_client enable_abort_handling disable_fastapi_docs",
+    "what is written to logs and measured": "log_level max_log_len disable_metrics enable_metrics",
+    "where files are put": "download_dir",
+}
+"""Reason -> options that lock nothing, because they move no token."""
+OPERATIONAL = frozenset(name for names in OPERATIONAL_BECAUSE.values() for name in names.split())
 PER_NODE = frozenset({"node_rank", "dp_rank"})
 SECRETS = frozenset({"api_keys"})
 

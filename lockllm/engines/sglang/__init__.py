@@ -13,13 +13,15 @@ from lockllm.engines.sglang.given import wants_files as _wants_files
 from lockllm.engines.sglang.given import wants_more as _wants_more
 from lockllm.engines.sglang.http import PROBES, detect, from_http
 from lockllm.engines.sglang.installed_defaults import STATED
+from lockllm.engines.sglang.omitted import omitted
 from lockllm.engines.sglang.options import NAMED_FILES, NEWEST
 from lockllm.engines.sglang.rules import effective
 from lockllm.facts.observation import Reading
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given",
-    "installed", "name", "named_files", "newest", "packages", "probes", "recognise", "renders_itself", "stated", "template_flags",
+    "installed", "name", "named_files", "newest", "omitted", "packages", "probes", "recognise", "renders_itself", "stated",
+    "template_flags",
     "wants_files",
     "wants_more", "where",
 ]  # fmt: skip

@@ -56,6 +56,16 @@ PLAIN = {
 }
 """Field -> fact; null and `auto` are no values."""
 
+KERNELS = tuple(
+    """
+    moe_runner_backend fp8_gemm_runner_backend fp4_gemm_runner_backend bf16_gemm_backend mm_attention_backend
+    prefill_attention_backend decode_attention_backend linear_attn_backend mamba_backend moe_a2a_backend lora_backend
+    dsa_prefill_backend dsa_decode_backend dsa_topk_backend dsa_paged_mqa_logits_backend dsv4_prefill_backend
+    dsv4_attn_backend speculative_moe_runner_backend flashinfer_allreduce_fusion_backend
+    """.split()
+)
+"""Fields that choose kernels: `kernels.FIELD`. Here `auto` is a value, what the server ends up with: it chooses at each call."""
+
 _RESOLVED_LATER = {
     "dtype": "serve.dtype",
     "quantization": "serve.quantization",
@@ -138,6 +148,9 @@ def _info(info: Mapping[str, Any], source: str, context: Context) -> Told:
         value = info.get(name) if not shared or name != "chunked_prefill_size" else None
         if value is not None and value != "auto" and not (name == "quantization" and value == ""):
             yield seen(key, value, f"{source}: {name}", By.ENDPOINT)
+    for name in KERNELS:
+        if isinstance(info.get(name), str):
+            yield seen(("kernels", name), info[name], f"{source}: {name}", By.ENDPOINT)
     for name, key in _RESOLVED_LATER.items():
         if name in info and info[name] in (None, "auto"):
             reason = f"the server shows {name} as {'auto' if info[name] else 'null'}, not what came of it"

@@ -147,22 +147,42 @@ NAMED_FILES: Mapping[Path, Names] = {
 
 SECRETS = frozenset({"api_key", "admin_api_key", "ssl_keyfile_password", "watermark_key", "watermark_key_b"})
 
+OPERATIONAL_BECAUSE = {
+    "where and under which name it is reached": (
+        "host port served_model_name fastapi_root_path grpc_.* smg_.* enable_http_worker_reuseport gated_launch_port"
+    ),
+    "who may ask, and how the connection is secured": (
+        "api_key_file ssl_.* enable_ssl_refresh enable_http2 http2_.* allowed_media_domains"
+    ),
+    "its content is read in its place": "config",
+    "what is written to logs": (
+        "log_.* show_time_cost decode_log_interval crash_dump_folder uvicorn_.* enable_request_time_stats_logging"
+    ),
+    "what is measured": (
+        "enable_metrics.* otlp_.* oltp_.* enable_trace trace_modules bucket_.* collect_tokens_histogram "
+        "prompt_tokens_buckets generation_tokens_buckets tokenizer_metrics_.* export_metrics_to_file.* stat_loggers "
+        "kv_events_config extra_metric_labels forward_pass_metrics_.* enable_forward_pass_metrics enable_mfu_metrics "
+        "load_snapshot_publish_interval load_publish_endpoint load_watch_interval expert_balancedness_report_mode "
+        "expert_distribution_recorder_.* enable_expert_distribution_metrics enable_layerwise_nvtx_marker "
+        "prefill_delayer_.*_buckets enable_profile_cuda_graph spec_trace_dir msprobe_dump_config "
+        "debug_tensor_dump_(output_folder|layers|prefill_only)"
+    ),
+    "what answers carry beside the text, and in how many pieces": "enable_cache_report stream_interval weight_version",
+    "where files are put": (
+        "file_storage_(path|pth) download_dir modelopt_(checkpoint_save|export)_path weight_cache_(socket|timeout) "
+        "delete_ckpt_after_loading"
+    ),
+    "how the parts of one server find each other, and how long they wait": (
+        "dist_init_addr dist_timeout nccl_port watchdog_timeout soft_watchdog_timeout pdlb_url "
+        "disaggregation_bootstrap_port encoder_bootstrap_port engine_info_bootstrap_port encoder_urls "
+        "encoder_register_urls elastic_ep_scale_timeout mm_per_request_timeout "
+        "remote_instance_weight_loader_(backend|send_weights_group_ports|start_seed_via_transfer_engine)"
+    ),
+    "how its processes are cared for": "gc_.* custom_sigquit_handler warmups skip_server_warmup",
+}
+"""Reason -> options that lock nothing, because they move no token, as patterns over names."""
 _OPERATIONAL = re.compile(
-    r"(host|port|config|served_model_name|log_.*|enable_metrics.*|show_time_cost|dist_init_addr|dist_timeout|nccl_port"
-    r"|decode_log_interval|watchdog_timeout|soft_watchdog_timeout|crash_dump_folder|api_key_file|file_storage_(path|pth)"
-    r"|ssl_.*|enable_ssl_refresh|otlp_.*|oltp_.*|enable_trace|trace_modules|gc_.*|fastapi_root_path|download_dir|warmups"
-    r"|skip_server_warmup|bucket_.*|collect_tokens_histogram|prompt_tokens_buckets|generation_tokens_buckets"
-    r"|tokenizer_metrics_.*|export_metrics_to_file.*|stat_loggers|uvicorn_.*|debug_tensor_dump_.*|enable_http2|http2_.*"
-    r"|enable_request_time_stats_logging|kv_events_config|extra_metric_labels|forward_pass_metrics_.*"
-    r"|enable_forward_pass_metrics|enable_mfu_metrics|load_snapshot_publish_interval|load_publish_endpoint"
-    r"|load_watch_interval|expert_balancedness_report_mode|expert_distribution_recorder_.*|pdlb_url"
-    r"|enable_expert_distribution_metrics|enable_layerwise_nvtx_marker|custom_sigquit_handler|stream_interval"
-    r"|prefill_delayer_.*_buckets|gated_launch_port|grpc_.*|smg_.*|sidecar|sidecar_args|allowed_media_domains"
-    r"|disaggregation_bootstrap_port|encoder_bootstrap_port|engine_info_bootstrap_port|encoder_urls|encoder_register_urls"
-    r"|enable_http_worker_reuseport|enable_profile_cuda_graph|spec_trace_dir|msprobe_dump_config|enable_cache_report"
-    r"|remote_instance_weight_loader_.*|modelopt_(checkpoint_save|export)_path|weight_cache_(socket|timeout)"
-    r"|enable_torch_compile_debug_mode|debug_cuda_graph|delete_ckpt_after_loading|checkpoint_engine_.*"
-    r"|elastic_ep_scale_timeout|mm_per_request_timeout|weight_version)\Z"
+    "(" + "|".join(name for names in OPERATIONAL_BECAUSE.values() for name in names.split()) + r")\Z"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from lockllm.engines import Form, Names
 from lockllm.engines._launch import recognise as _recognise
@@ -12,10 +13,11 @@ from lockllm.engines.tensorrt_llm.given import wants_files as _wants_files
 from lockllm.engines.tensorrt_llm.options import FILES
 from lockllm.engines.tensorrt_llm.rules import NEWEST, checks, effective
 from lockllm.engines.tensorrt_llm.shown import PROBES, detect, from_http, from_log
+from lockllm.facts.fact import Path
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given", "name",
-    "named_files", "newest", "packages", "probes", "recognise", "template_flags", "wants_files", "where",
+    "named_files", "newest", "omitted", "packages", "probes", "recognise", "template_flags", "wants_files", "where",
 ]  # fmt: skip
 
 name = "tensorrt-llm"
@@ -41,3 +43,8 @@ def recognise(argv: Sequence[str]) -> Form | None:
 def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
     """Config files that the command names, as it spells them."""
     return _wants_files(form)
+
+
+def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
+    """No constant of its options was read: a field default is that of the installed package."""
+    return ()

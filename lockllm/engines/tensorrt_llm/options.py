@@ -60,13 +60,15 @@ BOTH = {
 }
 """Kept under their own name as well."""
 
-OPERATIONAL = frozenset(
-    """
-    host port log_level served_model_name metadata_server_config_file server_role num_postprocess_workers grpc
-    otlp_traces_endpoint disagg_cluster_uri gpus_per_node return_perf_metrics enable_iter_perf_stats
-    print_iter_log
-    """.split()
-)
+OPERATIONAL_BECAUSE = {
+    "where and under which name it is reached": "host port served_model_name grpc metadata_server_config_file disagg_cluster_uri",
+    "what is written to logs and measured": (
+        "log_level otlp_traces_endpoint return_perf_metrics enable_iter_perf_stats print_iter_log"
+    ),
+    "how its processes are placed": "num_postprocess_workers gpus_per_node",
+}
+"""Reason -> options and keys that lock nothing, because they move no token."""
+OPERATIONAL = frozenset(name for names in OPERATIONAL_BECAUSE.values() for name in names.split())
 
 FILES = frozenset({"custom_module_dirs"})
 """Options that name files or folders of code or settings that are read."""

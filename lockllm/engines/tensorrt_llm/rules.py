@@ -48,8 +48,13 @@ def effective(given: Given | None, context: Context) -> Told:
             backend in ("tensorrt", "trt") and path[1] in ("attention_backend", "enforce_eager")
         ):
             yield seen(key, value, f"default of TensorRT-LLM {version}", By.DEFAULT)
-    for key, value in SAMPLING.items():
-        yield seen(f"sampling.{key}", value, f"default of TensorRT-LLM {version}", By.DEFAULT)
+    if held.get(("serve", "args", "generation_config")) == "auto":
+        reason = "generation_config: auto takes sampling defaults from the checkpoint's generation_config.json"
+        for key in SAMPLING:
+            yield Unobserved(("sampling", key), reason, "pin them with --pin from a server that shows them")
+    else:
+        for key, value in SAMPLING.items():
+            yield seen(f"sampling.{key}", value, f"default of TensorRT-LLM {version}", By.DEFAULT)
     yield seen("sampling.seed", None, f"default of TensorRT-LLM {version}: the runtime's seed 0", By.DEFAULT)
     if ("serve", "dtype") not in held:
         declared = context.checkpoint.get(("checkpoint", "dtype"))

@@ -8,12 +8,13 @@ from lockllm.engines import Form, Names
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.tgi.command import command, where
 from lockllm.engines.tgi.given import FLAG, given
+from lockllm.engines.tgi.omitted import omitted
 from lockllm.engines.tgi.rules import NEWEST, checks, effective
 from lockllm.engines.tgi.shown import PROBES, detect, from_http, from_log
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "named_files", "newest",
-    "packages", "probes", "recognise", "template_flags", "wants_files", "where",
+    "omitted", "packages", "probes", "recognise", "template_flags", "wants_files", "where",
 ]  # fmt: skip
 
 name = "tgi"

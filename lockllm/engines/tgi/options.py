@@ -42,14 +42,20 @@ BOTH = {"speculate": "serve.speculative.num_speculative_tokens", "cuda_memory_fr
 
 SECRETS = frozenset({"api_key", "ngrok_authtoken", "ngrok_password"})
 
-OPERATIONAL = frozenset(
-    """
-    hostname port prometheus_port shard_uds_path uds_path master_shard_uds_path master_addr master_port json_output
-    otlp_endpoint otlp_service_name cors_allow_origin ngrok ngrok_edge ngrok_domain ngrok_username env usage_stats
-    disable_usage_stats disable_crash_reports huggingface_hub_cache weights_cache_override validation_workers
-    payload_limit graceful_termination_timeout logger_level
-    """.split()
-)
+OPERATIONAL_BECAUSE = {
+    "where it is reached": (
+        "hostname port prometheus_port shard_uds_path uds_path master_shard_uds_path master_addr master_port ngrok "
+        "ngrok_edge ngrok_domain ngrok_username"
+    ),
+    "who may ask, and how much at once": "cors_allow_origin payload_limit",
+    "what is written to logs and measured": (
+        "json_output otlp_endpoint otlp_service_name env usage_stats disable_usage_stats disable_crash_reports logger_level"
+    ),
+    "where files are put": "huggingface_hub_cache weights_cache_override",
+    "how its processes are cared for": "validation_workers graceful_termination_timeout",
+}
+"""Reason -> options that lock nothing, because they move no token."""
+OPERATIONAL = frozenset(name for names in OPERATIONAL_BECAUSE.values() for name in names.split())
 
 VARIABLES = recorded("tgi")
 """Variables that no flag has."""

@@ -12,6 +12,7 @@ from lockllm.engines.vllm.given import given, read
 from lockllm.engines.vllm.http import PROBES, detect, from_http
 from lockllm.engines.vllm.installed_defaults import STATED
 from lockllm.engines.vllm.named_files import FLAG, explicit_generation, explicit_template, wanted
+from lockllm.engines.vllm.omitted import omitted
 from lockllm.engines.vllm.options import NAMED_FILES, NEWEST
 from lockllm.engines.vllm.rules import effective
 from lockllm.engines.vllm.where import where
@@ -20,7 +21,8 @@ from lockllm.facts.observation import Reading
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "explicit_generation", "explicit_template", "from_http", "from_log",
-    "given",    "installed", "name", "named_files", "newest", "packages", "probes", "recognise", "stated", "template_flags", "wants_files",
+    "given", "installed", "name", "named_files", "newest", "omitted", "packages", "probes", "recognise", "stated",
+    "template_flags", "wants_files",
     "wants_more", "where",
 ]  # fmt: skip
 

@@ -190,6 +190,11 @@ def _word(found: Collect, word: Word, source: str, words: Mapping[str, Word], ve
         found.operational.append(name)
     elif name in options.OPERATIONAL:
         found.operational.append(name)
+    elif name == "middleware":
+        _middleware(found, value, source)
+    elif name == "nnodes":
+        found.per_node[name] = value
+        found.kept(name, value, source)
     elif name in options.PER_NODE:
         found.per_node[name] = value
     elif name in SPREADERS:
@@ -200,6 +205,16 @@ def _word(found: Collect, word: Word, source: str, words: Mapping[str, Word], ve
         _neutral(found, name, value, source)
     elif name not in options.SPREAD:
         _kept(found, word, source)
+
+
+def _middleware(found: Collect, value: Any, source: str) -> None:
+    """Classes that may rewrite every request, in their order; lockllm's own only adds a header."""
+    listed = value if isinstance(value, tuple) else (value,)
+    others = tuple(each for each in listed if not str(each).startswith("lockllm.asgi."))
+    if others:
+        found.kept("middleware", others, source)
+    else:
+        found.operational.append("middleware")
 
 
 def _neutral(found: Collect, name: str, value: Any, source: str) -> None:

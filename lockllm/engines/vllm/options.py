@@ -37,27 +37,41 @@ SPREAD = frozenset(
     "default_chat_template_kwargs config".split()
 )
 """Options that `given` spreads over several facts."""
-OPERATIONAL = frozenset(
-    "host port uds root_path served_model_name allow_credentials allowed_origins allowed_methods "
-    "allowed_headers middleware ssl_keyfile ssl_certfile ssl_ca_certs ssl_cert_reqs ssl_ciphers enable_ssl_refresh "
-    "uvicorn_log_level disable_uvicorn_access_log disable_access_log_for_endpoints log_level "
-    "log_config_file logging_config "
-    "log_error_stack max_log_len disable_log_requests disable_log_stats enable_log_requests enable_log_outputs "
-    "enable_log_deltas enable_logging_iteration_details aggregate_engine_logging disable_fastapi_docs "
-    "enable_offline_docs "
-    "enable_request_id_headers enable_server_load_tracking enable_force_include_usage enable_prompt_tokens_details "
-    "enable_per_request_metrics per_request_spec_decode_metrics sse_keep_alive_interval shutdown_timeout "
-    "enable_tokenizer_info_endpoint enable_scale_out fingerprint_mode fingerprint_value h11_max_header_count "
-    "h11_max_incomplete_event_size otlp_traces_endpoint collect_detailed_traces show_hidden_metrics_for_version "
-    "custom_histogram_buckets cudagraph_metrics enable_mfu_metrics kv_cache_metrics kv_cache_metrics_sample "
-    "enable_layerwise_nvtx_tracing profiler_config ray_workers_use_nsight jit_monitor_mode jit_monitor_verbose "
-    "use_tqdm_on_load download_dir allowed_local_media_path allowed_media_domains grpc grpc_port "
-    "master_addr master_port data_parallel_address data_parallel_rpc_port data_parallel_supervisor_port "
-    "dp_supervisor_probe_failure_threshold dp_supervisor_probe_interval_s dp_supervisor_probe_timeout_s "
-    "distributed_timeout_seconds cpu_distributed_timeout_seconds disable_frontend_multiprocessing engine_use_ray "
-    "fail_on_environ_validation watchdog_config anthropic_disabled_thinking_effort enable_trace_replay".split()
-)
-"""Options that lock nothing: addresses, names, logs, metrics, TLS, timeouts."""
+OPERATIONAL_BECAUSE = {
+    "where and under which name it is reached": "host port uds root_path served_model_name grpc grpc_port",
+    "who may ask, and how the connection is secured": (
+        "allow_credentials allowed_origins allowed_methods allowed_headers ssl_keyfile ssl_certfile ssl_ca_certs "
+        "ssl_cert_reqs ssl_ciphers enable_ssl_refresh h11_max_header_count h11_max_incomplete_event_size "
+        "allowed_local_media_path allowed_media_domains"
+    ),
+    "what is written to logs": (
+        "uvicorn_log_level disable_uvicorn_access_log disable_access_log_for_endpoints log_level log_config_file "
+        "logging_config log_error_stack max_log_len disable_log_requests disable_log_stats enable_log_requests "
+        "enable_log_outputs enable_log_deltas enable_logging_iteration_details aggregate_engine_logging use_tqdm_on_load "
+        "jit_monitor_mode jit_monitor_verbose"
+    ),
+    "which routes that only look, or act on request, are there": (
+        "disable_fastapi_docs enable_offline_docs enable_tokenizer_info_endpoint enable_scale_out enable_trace_replay"
+    ),
+    "what answers carry beside the text": (
+        "enable_request_id_headers enable_force_include_usage enable_prompt_tokens_details enable_per_request_metrics "
+        "per_request_spec_decode_metrics fingerprint_mode fingerprint_value sse_keep_alive_interval"
+    ),
+    "what is measured": (
+        "enable_server_load_tracking otlp_traces_endpoint collect_detailed_traces show_hidden_metrics_for_version "
+        "custom_histogram_buckets cudagraph_metrics enable_mfu_metrics kv_cache_metrics kv_cache_metrics_sample "
+        "enable_layerwise_nvtx_tracing profiler_config ray_workers_use_nsight"
+    ),
+    "where files are put": "download_dir",
+    "how the parts of one server find each other, and how long they wait": (
+        "master_addr master_port data_parallel_address data_parallel_rpc_port data_parallel_supervisor_port "
+        "dp_supervisor_probe_failure_threshold dp_supervisor_probe_interval_s dp_supervisor_probe_timeout_s "
+        "distributed_timeout_seconds cpu_distributed_timeout_seconds watchdog_config shutdown_timeout"
+    ),
+    "in which processes the front end runs": "disable_frontend_multiprocessing engine_use_ray fail_on_environ_validation",
+}
+"""Reason -> options that lock nothing, because they move no token: each was read in the release's own help."""
+OPERATIONAL = frozenset(name for names in OPERATIONAL_BECAUSE.values() for name in names.split())
 PER_NODE = frozenset(
     "node_rank headless data_parallel_rank data_parallel_start_rank data_parallel_size_local device_ids "
     "numa_bind_nodes "

@@ -1,0 +1,31 @@
+"""What a setting of SGLang is where nobody types it: constants of the release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lockllm.engines._omitted import NOT_KNOWN, at, option, text, version
+from lockllm.engines.sglang.options import FACTS, VERSIONS
+from lockllm.facts.fact import Path
+from lockllm.facts.keys import parse
+
+_NAMED = {parse(key): name for name, key in FACTS.items()} | {
+    ("serve", "structured_output"): "grammar_backend", ("serve", "chunked_prefill_size"): "chunked_prefill_size",
+}  # fmt: skip
+
+
+def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
+    """The values that mean the same as leaving the setting out; none where that is not known."""
+    release = version(known)
+    if not release:
+        return ()
+    from lockllm.engines.sglang.default_rows import DEFAULTS
+
+    name = _NAMED.get(path) or option(path)
+    default = at(DEFAULTS[name], release, VERSIONS) if name in DEFAULTS else NOT_KNOWN
+    if default is NOT_KNOWN:
+        return ()
+    if name == "device" and default is None and (platform := text(known, "host", "platform")):
+        return (default, platform)
+    return (default,)

@@ -1,0 +1,50 @@
+"""What a setting of vLLM is where nobody types it: constants of the release, and what `auto` comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lockllm.engines import Context
+from lockllm.engines._omitted import NOT_KNOWN, at, option, text, version
+from lockllm.engines.vllm.case import case
+from lockllm.engines.vllm.options import NEUTRAL, READ, SAME_TAIL
+from lockllm.facts.fact import Path
+
+_NAMED: Mapping[Path, str] = {
+    **{("serve", name): name for name in SAME_TAIL},
+    **{path: name for name, path in NEUTRAL.items()},
+}
+_CPU: Mapping[str, Any] = {"block_size": 128, "distributed_executor_backend": "mp", "async_scheduling": False}
+"""What `platforms/cpu.py` of 0.32.0 puts in the place of an option that was left out (no MLA, one server)."""
+_CPU_READ = "0.32.0"
+_MLA = ("Deepseek", "Kimi", "Glm4Moe", "GlmMoe", "LongcatFlash", "MiniCPM3", "Mistral", "BailingMoe")
+
+
+def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
+    """The values that mean the same as leaving the setting out; none where that is not known."""
+    release = version(known)
+    if not release:
+        return ()
+    from lockllm.engines.vllm.default_rows import DEFAULTS
+
+    name = _NAMED.get(path) or (f"speculative_config.{path[2]}" if path[1:2] == ("speculative",) else option(path))
+    default = at(DEFAULTS[name], release, READ) if name in DEFAULTS else NOT_KNOWN
+    told = () if default is NOT_KNOWN else (default,)
+    return (*told, *_resolved(name, default, release, known))
+
+
+def _resolved(name: str, default: Any, release: str, known: Mapping[Path, Any]) -> tuple[Any, ...]:
+    """What the release makes of an option that is unset or `auto`, where a rule that was read says it."""
+    platform = text(known, "host", "platform")
+    if name == "device" and default in (None, "auto"):
+        return ("auto", platform) if platform else ("auto",)
+    if name == "attention_backend" and default is None:
+        return ("auto",)
+    if name in ("runner", "convert") and default == "auto":
+        kind = case(None, Context(version=release, checkpoint=known, host=known)).kind
+        return () if kind != "generate" else ("generate",) if name == "runner" else ("none",)
+    if name in _CPU and default is None and platform == "cpu" and release.partition("+")[0] == _CPU_READ:
+        special = name == "block_size" and text(known, "checkpoint", "architecture").startswith(_MLA)
+        return () if special else (_CPU[name],)
+    return ()
