@@ -10,13 +10,16 @@ _SHOWN = 4
 class Findings:
     """What was found wrong, and what was looked at and found right."""
 
-    def __init__(self) -> None:
+    def __init__(self, edition: int = 2) -> None:
+        self.edition = edition  # of the lock: what a newer rule finds is told apart, and does not fail an older check
         self._wrong: dict[str, list[tuple[str, str, str]]] = {}
         self._right: dict[str, tuple[str, str]] = {}
         self._unknown: dict[str, tuple[str, str, str]] = {}
 
-    def wrong(self, name: str, detail: str, source: str = "", mend: str = "") -> None:
-        """One more thing that is wrong; `name` without its `check.`."""
+    def wrong(self, name: str, detail: str, source: str = "", mend: str = "", *, since: int = 1) -> None:
+        """One more thing that is wrong; `name` without its `check.`. `since`: the edition that brought the rule."""
+        if since > self.edition:
+            name, detail = "newer_rules", f"check.{name}: {detail}"
         self._wrong.setdefault(name, []).append((detail, source, mend))
 
     def right(self, name: str, detail: str, source: str = "") -> None:
@@ -27,13 +30,13 @@ class Findings:
         """It could not be told; this stands where nothing is found wrong."""
         self._unknown.setdefault(name, (detail, source, mend))
 
-    def add(self, check: Check | None) -> None:
+    def add(self, check: Check | None, *, since: int = 1) -> None:
         """A check that is made already."""
         if check is None:
             return
         name = check.name.removeprefix("check.")
         if check.status is CheckStatus.FAIL:
-            self.wrong(name, check.detail, check.source, check.mend)
+            self.wrong(name, check.detail, check.source, check.mend, since=since)
         elif check.status is CheckStatus.PASS:
             self.right(name, check.detail, check.source)
         else:

@@ -9,7 +9,7 @@ from lockllm.checkpoint.bounded import Malformed, read_head
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
 from lockllm.checkpoint.layout import Found
-from lockllm.checkpoint.selection import CONFIG, ENGINE, WEIGHTS, Selection, is_leftover, select
+from lockllm.checkpoint.selection import CONFIG, ENGINE, TOKENIZER, WEIGHTS, Selection, is_leftover, select
 from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
@@ -87,7 +87,8 @@ def _pointers(found: Found, selection: Selection, findings: Findings) -> None:
         except Malformed:
             continue
         if problem := placeholders.problem(path, role, head, entry.size):
-            weights.replaced(path, problem, findings)
+            known = "LFS pointer" in problem and role in {WEIGHTS, TOKENIZER}
+            weights.replaced(path, problem, findings, since=1 if known else 2)
     findings.right("no_pointer_files", "no pointer, web page or error in place of content")
 
 

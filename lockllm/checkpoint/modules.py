@@ -114,8 +114,9 @@ def judge(held: Quantization, source: str, modules: Mapping[str, Module], whole:
     packed = {name: module for name, module in modules.items() if module.packed}
     if not packed:
         if whole and (held.bits or held.scheme) and any(module.is_plain for module in modules.values()):
-            findings.wrong(_CHECK, f"{source} declares {method}, and no tensor is quantized", source,
-                           "restore the weights that belong to this configuration")  # fmt: skip
+            mend = "restore the weights that belong to this configuration"
+            detail = f"{source} declares {method}, and no tensor is quantized"
+            findings.wrong(_CHECK, detail, source, mend, since=2)
         return
     rules = _Rules(held, config)
     if rules.tries * len(modules) > _TRIES:
@@ -136,7 +137,7 @@ def judge(held: Quantization, source: str, modules: Mapping[str, Module], whole:
             "ignored": f"quantized, though {source} leaves it out",
             "plain": f"not quantized, and {source} does not leave it out",
         }.get(what, what)
-        findings.wrong(_CHECK, f"{_few(names)}: {words}", source, _RESTORE)
+        findings.wrong(_CHECK, f"{_few(names)}: {words}", source, _RESTORE, since=2)
 
 
 def kv_scales(held: Quantization, source: str, tensors: Iterable[str], findings: Findings) -> None:

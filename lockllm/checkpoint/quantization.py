@@ -94,14 +94,15 @@ def of_gguf(metadata: Mapping[str, Any]) -> Iterator[Reading]:
     return _readings(held, f"gguf: general.file_type={number}")
 
 
-def agree(found: list[Declaration]) -> Check | None:
-    """Whether all declarations say the same of what they both say."""
+def agree(found: list[Declaration], edition: int = 2) -> Check | None:
+    """Whether all declarations say the same of what they both say. `edition`: of the lock that is held against them."""
     if not found:
         return None
     name = "check.quantization_agrees"
     first, source = found[0]
+    compared = _COMPARED if edition >= 2 else ((*_NUMBERS, "kv_cache"),)
     for other, where in found[1:]:
-        differ = [each for fields in _COMPARED if (each := _difference((first, source), (other, where), fields))]
+        differ = [each for fields in compared if (each := _difference((first, source), (other, where), fields))]
         if differ:
             mend = "remove the file that does not belong here"
             return Check(name, CheckStatus.FAIL, "; ".join(differ), f"{source}, {where}", mend)

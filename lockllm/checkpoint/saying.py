@@ -88,7 +88,7 @@ def documents(files: Mapping[str, Entry], findings: Findings) -> Documents:
             limit = bounded.SMALL if role(name) == INDEX else min(_TEXT_LIMIT, left)
             raw = bounded.read_small(entry.real, limit)
             replaced = placeholders.problem(name, role(name), raw[: placeholders.HEAD], len(raw))
-            if replaced:
+            if replaced and (findings.edition >= 2 or ("LFS pointer" in replaced and name.endswith(".json"))):
                 made.broken[name] = replaced
                 weights.replaced(name, replaced, findings)
                 continue
@@ -141,7 +141,7 @@ def say(
         said.readings += _generation(parsed, documents.broken, findings, major, said)
         places = quantization.declarations(parsed, selection.edition)
         said.readings += quantization.readings(places)
-        findings.add(quantization.agree(places))
+        findings.add(quantization.agree(places, selection.edition))
         said.readings += declared.tokenizer(parsed.get(declared.TOKENIZER_CONFIG, {}))
         findings.add(declared.tokenizer_understood(parsed.get(declared.TOKENIZER_CONFIG, {}), major))
         for each in declared.code(parsed, frozenset(files), found.place.cache, findings):
@@ -209,7 +209,7 @@ def _of_gguf(
     for part in (config.of_gguf, config.gguf_keys, generation.of_gguf, quantization.of_gguf, declared.gguf_tokenizer):
         said.readings += part(metadata)
     beside = (parsed.get(config.CONFIG, {}), parsed.get(generation.GENERATION))
-    findings.add(generation.gguf_agrees(metadata, *beside))
+    findings.add(generation.gguf_agrees(metadata, *beside), since=2)
     projectors.judge(files, selection.role(PROJECTOR), metadata, findings)
     dtypes = weights.ordered(said.weights.dtypes)
     said.readings.append(seen("checkpoint.tensor_dtypes", dtypes, "tensor table of the GGUF", By.FILE))
@@ -240,7 +240,7 @@ def _of_weights(
                 findings.right(check, detail, source)
             return weights.Weights(dtypes=held.dtypes, packed=held.packed, read=held.read)
         key = digests.headers_key(paths, time.time_ns()) if digests.settled(memory, paths.values()) else None
-    own = Findings()
+    own = Findings(selection.edition)
 
     def judge(tensors: Mapping[str, safetensors.Tensor], whole: bool) -> None:
         _judge(tensors, whole, selection, parsed, own)

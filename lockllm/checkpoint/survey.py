@@ -131,7 +131,7 @@ def survey(
     transformers_major: int = 5, memory: digests.Cache | None = None,
 ) -> Look:  # fmt: skip
     """The look at files that are found and sorted already; `digest` gives those that reach inference with their digests."""
-    findings = Findings()
+    findings = Findings(selection.edition)
     lost = list(lying(found, selection, findings))
     documents = saying.documents(found.listing.files, findings)
     said = saying.say(found, selection, documents, findings, transformers_major, memory)

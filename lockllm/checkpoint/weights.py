@@ -78,7 +78,7 @@ def of_safetensors(
             if len(packed) < 100 and (dtype.startswith(_NARROW) or _PACKED.search(name)):
                 packed.append(name)
     merged = {name: each for header in headers.values() for name, each in header.tensors.items()}
-    if not packed and not set(counts) <= set(_FLOATS):
+    if findings.edition >= 2 and not packed and not set(counts) <= set(_FLOATS):
         found = modules.undeclared(modules.grouped(merged).values())
         packed += [found] if found else []
     if judge is not None:
@@ -163,10 +163,10 @@ def ordered(dtypes: Mapping[str, int]) -> list[str]:
     return sorted(dtypes, key=lambda dtype: (-dtypes[dtype], dtype))
 
 
-def replaced(name: str, problem: str, findings: Findings) -> None:
+def replaced(name: str, problem: str, findings: Findings, since: int = 1) -> None:
     """Notes a file in whose place something else lies."""
     mend = "run `git lfs pull`, or download the checkpoint again" if "LFS pointer" in problem else _AGAIN
-    findings.wrong("no_pointer_files", f"{name} {problem}", name, mend)
+    findings.wrong("no_pointer_files", f"{name} {problem}", name, mend, since=since)
 
 
 def unreadable(name: str, problem: str, findings: Findings) -> None:

@@ -14,6 +14,7 @@ class CheckRow(msgspec.Struct, frozen=True):
     about: str
     effect: str
     policy: Policy = Policy.EXACT  # REPORT: what the publisher of a checkpoint did, which no host can mend
+    since: int = 1  # the edition of the rules that brought it; for locks of an older one it is only reported
 
 
 CHECKS = (
@@ -44,10 +45,18 @@ CHECKS = (
         "a file that nobody saw may be read",
     ),
     CheckRow(
+        "check.newer_rules",
+        "The host holds by rules that are newer than the lock.",
+        "see the finding; `lockllm lock` judges by it",
+        Policy.REPORT,
+        since=2,
+    ),
+    CheckRow(
         "check.files_locked",
         "The lock holds every file that the engine may load; locks of older releases leave some out.",
         "such a file may change unseen",
         Policy.REPORT,
+        since=2,
     ),
     CheckRow("check.files_stable", "No file changed while it was looked at.", "the download may still be running"),
     CheckRow(
@@ -72,10 +81,17 @@ CHECKS = (
     ),
     CheckRow("check.rope_understood", "The installed transformers reads the rope keys.", "every position is wrong"),
     CheckRow(
-        "check.tokenizer_understood", "The installed transformers loads the tokenizer.", "the server will not start"
+        "check.tokenizer_understood",
+        "The installed transformers loads the tokenizer.",
+        "the server will not start",
+        since=2,
     ),
-    CheckRow("check.projector_fits", "A projector is as wide as the model beside it.", "the server will not start"),
-    CheckRow("check.one_projector", "The folder holds one projector.", "another one may be loaded", Policy.REPORT),
+    CheckRow(
+        "check.projector_fits", "A projector is as wide as the model beside it.", "the server will not start", since=2
+    ),
+    CheckRow(
+        "check.one_projector", "The folder holds one projector.", "another one may be loaded", Policy.REPORT, since=2
+    ),
     CheckRow(
         "check.file_type",
         "GGUF's file type is that of its tensors.",
@@ -100,22 +116,26 @@ CHECKS = (
         "The scales of a static KV cache are stored.",
         "the scale 1.0 is used",
         Policy.REPORT,
+        since=2,
     ),
     CheckRow(
         "check.output_head_there",
         "A model with an output head of its own stores it.",
         "the server will not start, or answers are noise",
+        since=2,
     ),
     CheckRow(
         "check.tied_embeddings_agree",
         "All places say alike whether input and output embeddings are one.",
         "engines may drop the output head",
         Policy.REPORT,
+        since=2,
     ),
     CheckRow(
         "check.adapter_rank",
         "The adapter's tensors are of the rank that its configuration gives.",
         "the adapter is scaled otherwise, or does not load",
+        since=2,
     ),
     CheckRow("check.stop_tokens_agree", "All files that declare stop tokens agree.", "answers may never end"),
     CheckRow(
@@ -184,9 +204,15 @@ CHECKS = (
     CheckRow("check.replicas_agree", "All servers behind one address agree.", "answers depend on which one is met"),
     CheckRow("check.server_current", "What the server loaded still lies on disk.", "a restart changes what is served"),
 )
+_SINCE = {row.name: row.since for row in CHECKS}
 _EFFECTS = {row.name: row.effect for row in CHECKS}
 
 
 def effect(name: str) -> str:
     """What a failure of that check does; empty for a check of another release."""
     return _EFFECTS.get(name, "")
+
+
+def since(name: str) -> int:
+    """The edition of the rules that brought a check; of one that this release does not know the first."""
+    return _SINCE.get(name, 1)

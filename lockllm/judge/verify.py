@@ -11,10 +11,11 @@ import msgspec
 from lockllm.documents.lock import Lock
 from lockllm.documents.terms import Waiver
 from lockllm.facts import keys, registry
+from lockllm.facts.check import since
 from lockllm.facts.fact import Fact, Path, Policy, Stage
 from lockllm.facts.observation import ABSENT, NOT_GIVEN, Check, CheckStatus, Observation, Raw
 from lockllm.judge import causes, fingerprint, ready, typed
-from lockllm.judge.policy import Policies, compile_globs, inside
+from lockllm.judge.policy import compile_globs, inside
 from lockllm.judge.ready import Expected, Ready
 from lockllm.judge.report import Fingerprints, Report, Result, Status
 from lockllm.judge.witness import NOT_SEEN, Witnesses, Word
@@ -51,7 +52,7 @@ def verify(
         tuple(result for path, result in judged if chosen(path)) if only or skip else tuple(judge.results.values())
     )
     checks = tuple(_checks(observation, judge.witnesses, chosen))
-    told_only = frozenset(check.name for check in checks if not _check_blocks(held.policies, check))
+    told_only = frozenset(check.name for check in checks if not _check_blocks(held, check))
     failed = any(check.status is CheckStatus.FAIL and check.name not in told_only for check in checks)
     code = _exit_code(results, failed)
     statuses = [result.status for result in results]
@@ -276,9 +277,12 @@ def _checks(observation: Observation, witnesses: Witnesses, chosen: Callable[[Pa
     return [check for check in checks if chosen(tuple(check.name.split(".")))]
 
 
-def _check_blocks(policies: Policies, check: Check) -> bool:
+def _check_blocks(held: Ready, check: Check) -> bool:
+    """A check that is newer than the lock is only reported: what matched then matches now."""
     row = registry.find(tuple(check.name.split(".")))
-    return policies.of(row) in (Policy.EXACT, Policy.COMPATIBLE)
+    if held.lock.edition < since(check.name):
+        return False
+    return held.policies.of(row) in (Policy.EXACT, Policy.COMPATIBLE)
 
 
 def _exit_code(results: Sequence[Result], failed: bool) -> int:

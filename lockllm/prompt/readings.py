@@ -48,6 +48,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     served: live.Served | None = None  # what the running server answered to the probes
     clock: bool | None = None  # whether the template that was locked reads it
     zone: str | None = None  # the server's own TZ
+    edition: int = 2  # of the lock: by older rules any text is a template
     brief: bool = False  # no token ids are made where the server shows its own
     program: Program | None = None  # the serving interpreter, where it may be run: for token ids that we cannot make
 
@@ -139,7 +140,7 @@ def _studied(
     applied = rules(library)
     tokens = {} if isinstance(special, str) else special
     analysis, texts = examine(winner.text or "", tokens, given, applied)
-    if winner is not given.explicit and _is_silent(texts):
+    if given.edition >= 2 and winner is not given.explicit and _is_silent(texts):
         yield from _silent(source)
         yield _bos(texts[0], tokens, source)
         return

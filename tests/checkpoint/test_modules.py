@@ -366,3 +366,21 @@ def test_a_declaration_that_changes_is_judged_anew_over_kept_headers(
     (folder / "config.json").write_text(json.dumps(held))
     os.utime(folder / "config.json", (1e9, 1e9))
     assert status() == "fail"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_a_newer_rule_finds_fails_no_older_check(dialect: str, tmp_path: Path) -> None:
+    config, stored = DIALECTS[dialect]
+    tensors = {**EVERYWHERE, **stored(Q), **_plain("model.layers.0.linear_attn.in_proj_qkvz"), **_plain(UP)}
+    cases = [
+        ({"quantization_config": {**config, "ignore": [Q]}}, tensors),
+        ({"quantization_config": config}, {**EVERYWHERE, **_plain(Q)}),
+    ]
+    for more, held in cases:
+        folder = checkpoint(tmp_path, more, held)
+        (folder / "chat_template.jinja").write_bytes(b"<html>")
+        older = {check.name: check.status.value for check in look(str(folder), edition=1).checks}
+        newer = {check.name: check.status.value for check in look(str(folder)).checks}
+        assert "check.newer_rules" not in newer
+        assert older["check.newer_rules"] == "fail"
+        assert older["check.no_pointer_files"] == "pass"
