@@ -61,7 +61,6 @@ def observe(
         edition=request.edition,
         served=said.prompts if said else None,
         clock=request.clock,
-        edition=request.edition,
         zone=serving.env.get("TZ"),
         brief=request.quick and serving.stage is Stage.LIVE,
         program=Program(*named) if (named := interpreter.allowed(request.python)) else None,

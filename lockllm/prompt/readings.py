@@ -48,7 +48,6 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     served: live.Served | None = None  # what the running server answered to the probes
     clock: bool | None = None  # whether the template that was locked reads it
     zone: str | None = None  # the server's own TZ
-    edition: int = 2  # of the lock: by older rules any text is a template
     brief: bool = False  # no token ids are made where the server shows its own
     program: Program | None = None  # the serving interpreter, where it may be run: for token ids that we cannot make
 
@@ -140,11 +139,8 @@ def _studied(
     applied = rules(library)
     tokens = {} if isinstance(special, str) else special
     analysis, texts = examine(winner.text or "", tokens, given, applied)
-    if given.edition >= 2 and winner is not given.explicit and _is_silent(texts):
-        yield from _silent(source)
-        yield _bos(texts[0], tokens, source)
-        return
     yield from _identity(resolution, by)
+    silent = given.edition >= 2 and winner is not given.explicit and _is_silent(texts)
     if isinstance(special, str):
         texts = (Refused(special, world=True),) * len(texts)
     if isinstance(analysis, Refused):
@@ -153,7 +149,7 @@ def _studied(
     else:
         yield from _read_of(analysis, given, source, by)
     yield _clock(analysis, source, given)
-    yield _renders(texts[0], source)
+    yield _silent(source) if silent else _renders(texts[0], source)
     yield _bos(texts[0], tokens, source)
     clock = None if isinstance(analysis, Refused) else reads_clock(analysis, given.engine) or bool(given.clock)
     if given.served is not None:
@@ -320,13 +316,11 @@ def _is_silent(texts: Sequence[Rendered | Refused]) -> bool:
     return len(texts) > 1 and len(held) == 1 and None not in held
 
 
-def _silent(source: str) -> Iterator[Unobserved | Check]:
-    """What lies there is no template: an empty file, a pointer, a page. Nothing is in force, and nothing is probed."""
-    reason = f"{source} prints the same text for every conversation: it is no chat template"
-    for group in ("chat_template", "prompt_probes"):
-        yield Unobserved((group,), reason, "restore the template, or serve another one")
-    yield Check(
-        "check.template_renders", CheckStatus.FAIL, reason, source, "restore the template, or serve another one"
+def _silent(source: str) -> Check:
+    """What lies there is hardly a template: a chat would be lost in it."""
+    detail = f"{source} prints the same text for every conversation"
+    return Check(
+        "check.template_renders", CheckStatus.FAIL, detail, source, "restore the template, or serve another one"
     )
 
 

@@ -81,7 +81,7 @@ def resolve(
     command names it, which SGLang and LMDeploy guess by. `options`: others that choose a renderer, and variables.
     `edition`: of the lock; those of edition 1 were made where no renderer of an engine was known.
     """
-    shelf = shelve(read, names, gguf)
+    shelf = shelve(read, names, gguf, edition=edition)
     if engine == "llama.cpp":
         kept = {name: _kept(each) for name, each in shelf.gguf.items()}
         shelf = msgspec.structs.replace(shelf, gguf=kept)

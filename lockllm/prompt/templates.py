@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,9 @@ DEFAULT = "default"
 TOOL_USE = "tool_use"
 _VALUES = 1_000_000  # in one JSON text: about 100 bytes of memory each
 _DIGITS = 4_000
+_POINTER = re.compile(r"\s*version https?://(git-lfs\.github\.com|hawser)")
+_PAGE = re.compile(r"\ufeff?\s*<(!doctype\s+html|html)\b", re.IGNORECASE)
+_BLANK = re.compile(r"\s*\Z")
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -73,9 +77,19 @@ class Shelf(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, folder={**self.folder, called: held})
 
 
-def shelve(read: Read, names: Sequence[str], gguf: Mapping[str, str] | None = None) -> Shelf:
-    """Read all places. `names` are the files of the checkpoint, with `/`; `gguf` maps metadata keys to texts."""
-    problems: dict[str, str] = {}
+class _Problems(dict[str, str]):
+    """Problems by file. For locks of an older edition any text is a template."""
+
+    any_text = False
+
+
+def shelve(read: Read, names: Sequence[str], gguf: Mapping[str, str] | None = None, *, edition: int = 2) -> Shelf:
+    """Read all places. `names` are the files of the checkpoint, with `/`; `gguf` maps metadata keys to texts.
+
+    `edition`: of the lock that this is held against.
+    """
+    problems = _Problems()
+    problems.any_text = edition < 2
     present = set(names)
     folder = {
         each[len(FOLDER) : -len(".jinja")]: found
@@ -111,7 +125,7 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-def _file(read: Read, name: str, problems: dict[str, str], called: str) -> Candidate | None:
+def _file(read: Read, name: str, problems: _Problems, called: str) -> Candidate | None:
     raw = read(name)
     if raw is None:
         problems[name] = f"{name} cannot be read"
@@ -121,10 +135,23 @@ def _file(read: Read, name: str, problems: dict[str, str], called: str) -> Candi
     except UnicodeDecodeError:
         problems[name] = f"{name} is no UTF-8"
         return None
+    if _replaced(text, name, problems):
+        return None
     return Candidate(text.replace("\r\n", "\n").replace("\r", "\n"), name, called)
 
 
-def _member(read: Read, present: set[str], name: str, problems: dict[str, str]) -> Any:
+def _replaced(text: str, source: str, problems: _Problems) -> bool:
+    """Whether something else stands in a template's place: a pointer, a page, nothing. Then nothing is in force."""
+    kinds = {"a Git LFS pointer": _POINTER, "a web page": _PAGE, "empty": _BLANK}
+    kind = next((kind for kind, pattern in kinds.items() if pattern.match(text)), "")
+    if problems.any_text:
+        return False
+    if kind:
+        problems[source] = f"the chat template of {source} is {kind}, not a template"
+    return bool(kind)
+
+
+def _member(read: Read, present: set[str], name: str, problems: _Problems) -> Any:
     """The value of `chat_template` in a JSON file; None where there is none."""
     if name not in present:
         return None
@@ -135,18 +162,18 @@ def _member(read: Read, present: set[str], name: str, problems: dict[str, str]) 
     return found.get("chat_template")
 
 
-def _text_of(value: Any, source: str, problems: dict[str, str]) -> Candidate | None:
+def _text_of(value: Any, source: str, problems: _Problems) -> Candidate | None:
     if value is None or isinstance(value, str):
-        return None if value is None else Candidate(value, source)
+        return None if value is None or _replaced(value, source, problems) else Candidate(value, source)
     if isinstance(value, dict) and isinstance(value.get(DEFAULT), str):
         return Candidate(value[DEFAULT], source, DEFAULT)
     problems[source] = f"chat_template of {source} is no text"
     return None
 
 
-def _of_config(value: Any, problems: dict[str, str]) -> tuple[Candidate | None, Mapping[str, Candidate] | None]:
+def _of_config(value: Any, problems: _Problems) -> tuple[Candidate | None, Mapping[str, Candidate] | None]:
     if value is None or isinstance(value, str):
-        return (None if value is None else Candidate(value, CONFIG)), None
+        return (None if value is None or _replaced(value, CONFIG, problems) else Candidate(value, CONFIG)), None
     pairs: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         pairs = list(value.items())

@@ -58,16 +58,27 @@ def test_nothing_is_in_force_of_a_template_that_is_none(what: str, file: str, ti
     assert ("chat_template",) in {each.path for each in prompt.unobserved}
 
 
-@pytest.mark.parametrize("text", ["", " ", POINTER.decode(), "Not Found", "<html>x</html>", "{# all #}", "hello"])
-def test_a_template_that_says_nothing_of_any_conversation_is_none(text: str, tiny: Path) -> None:
-    config = json.loads((tiny / "tokenizer_config.json").read_text())
-    (tiny / "chat_template.jinja").unlink()
-    (tiny / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": text}))
-    seen = look(str(tiny))
-    prompt = readings.observe(seen.read, seen.names)
-    checks = {check.name: check.status for check in prompt.checks}
-    assert (prompt.readings, checks["check.template_renders"]) == ((), CheckStatus.FAIL)
-    assert {("chat_template",), ("prompt_probes",)} <= {each.path for each in prompt.unobserved}
+def _in_config(folder: Path, text: str) -> readings.Prompt:
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "chat_template.jinja").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": text}))
+    seen = look(str(folder))
+    return readings.observe(seen.read, seen.names)
+
+
+@pytest.mark.parametrize("text", ["", " \n", POINTER.decode(), "<html>{{ messages }}</html>", "<!doctype html>"])
+def test_what_stands_in_place_of_a_template_inside_a_file_is_not_in_force(text: str, tiny: Path) -> None:
+    prompt = _in_config(tiny, text)
+    assert (prompt.resolution.winner, prompt.readings) == (None, ())
+    assert ("chat_template",) in {each.path for each in prompt.unobserved}
+
+
+@pytest.mark.parametrize("text", ["Not Found", "{# all #}", "hello", "{{ bos_token }}"])
+def test_a_template_that_says_nothing_of_any_conversation_is_a_finding(text: str, tiny: Path) -> None:
+    prompt = _in_config(tiny, text)
+    found = {check.name: check for check in prompt.checks}["check.template_renders"]
+    assert found.status is CheckStatus.FAIL
+    assert found.detail == "tokenizer_config.json prints the same text for every conversation"
 
 
 @pytest.mark.parametrize(
