@@ -113,6 +113,8 @@ def of_server(sources: Mapping[str, Any], folder: str) -> Start:
     version, repo, commit = (
         held.get(path) for path in (("engine", "version"), ("checkpoint", "repo"), ("checkpoint", "commit"))
     )
+    if engine in engines.OWN_REGISTRY:
+        commit = held.get(("checkpoint", "revision"))
     found = serving.locate(request)
     given = found.plan.given if found.plan is not None else None
     lies = serving.checkpoint(request, found) if repo is None or _is_local(given, found.place) else None

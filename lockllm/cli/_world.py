@@ -92,6 +92,8 @@ class World(msgspec.Struct, kw_only=True):
                     mend="name a directory or a .gguf file, relative to the spec",
                 )
             return Place(path=path)
+        if spec.engine in engines.OWN_REGISTRY:
+            return Place()
         return self._finder.place(_asked(spec), commit, _wish(spec, self._counts, version))
 
     def commit(self, asked: Asked) -> tuple[str, str]:

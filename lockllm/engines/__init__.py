@@ -25,6 +25,9 @@ MODULES = {
 }
 """Name of an engine -> its module below this package."""
 
+OWN_REGISTRY = frozenset({"ollama"})
+"""Engines whose models come from a registry of their own: a repository of theirs is never asked of the Hugging Face Hub."""
+
 
 class MayBeMissing(str):
     """The name of a config file that an engine reads where it is there: its absence says nothing."""
@@ -228,6 +231,9 @@ class Engine(Protocol):
         what that gave. `sources` are the files of its package by path, as text; it gives None, and reads none of them,
         where its tables have the version. Such an engine names in `stated` the facts whose default a source may state.
         """
+
+    # An engine whose models bring settings of their own has a function `of_model(readings) -> tuple[Reading, ...]`: those of
+    # them among what was seen. Its rules take them as given, and a lock takes them from an observation.
 
     def effective(self, given: Given | None, context: Context) -> Iterable[Reading | Unobserved]:
         """Defaults and resolved `auto`s of that version over what was given; `by` RULE or DEFAULT."""

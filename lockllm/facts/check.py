@@ -62,6 +62,11 @@ CHECKS = (
     CheckRow(
         "check.claimed_digests", "Files hold the bytes that their blob names and sidecars claim.", "files are damaged"
     ),
+    CheckRow(
+        "check.layers_whole",
+        "Every layer of an Ollama model is there and holds the bytes that its name says.",
+        "the model is damaged: its template, system text or parameters may be missing",
+    ),
     CheckRow("check.one_commit", "All files come from one commit.", "weights and configuration may not fit together"),
     CheckRow(
         "check.one_weight_set", "The folder holds one set of weights.", "another set may be loaded", Policy.REPORT

@@ -107,6 +107,19 @@ MANIFEST_SHA256 = Fact(
     "pull or create the locked model again", "The sha256 of an Ollama model's manifest: every layer follows from it.",
     settable=False, part="weights",
 )  # fmt: skip
+LICENSE_SHA256 = Fact(
+    ("checkpoint", "license_sha256"), SHA256, Kind.IDENTITY, "the license text differs", "pull or create the locked model again",
+    "The sha256 of an Ollama model's license; of several, over their digests in order.", settable=False, since=2,
+)  # fmt: skip
+LAYERS = Family(
+    Fact(
+        ("checkpoint", "layers"), SHA256, Kind.STEP, "the model's template, system text, parameters or weights differ",
+        "pull or create the locked model again",
+        "One layer of an Ollama model, by its kind: the sha256 of its bytes, or its blob's name where it is too large to read.",
+        settable=False, since=2, causes=("checkpoint.manifest_sha256",),
+    ),
+    closed=True,
+)  # fmt: skip
 PATH = Fact(
     ("checkpoint", "path"), TEXT, Kind.IDENTITY, "engines that guess a template from the folder's name may guess another",
     "serve the model under the locked folder name",

@@ -119,7 +119,11 @@ def _rules(
         log = request.log
         _guarded(pile, f"log {log}", lambda: _log(pile, log, engine, found))
     if given is not None:
-        _guarded(pile, f"arguments of {engine.name}", lambda: joining.in_force(engine, given, context(), found))
+        _guarded(
+            pile,
+            f"arguments of {engine.name}",
+            lambda: joining.in_force(engine, given, context(), found, tuple(pile.readings)),
+        )
         _guarded(pile, f"arguments of {engine.name}", lambda: engine.checks(given, context()))
     if looked.prompt is not None:
         of = looked.prompt

@@ -26,6 +26,7 @@ _SAID_WHOLE: frozenset[Path] = frozenset(
     {("serve", "args"), ("serve", "chat_template_kwargs"), ("serve", "speculative"), ("adapters",), ("draft",)}
 )
 """Families that a command line tells whole: what it does not name is not there. Ollama's come with the model."""
+_LAYERS: Path = ("checkpoint", "layers")
 
 
 def environment(pile: Pile, request: Request, serving: Serving, engine: Engine | None) -> dict[str, str]:
@@ -78,7 +79,10 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
             Unobserved(("env",), reason, "run lockllm as root, or before the server, with lockllm exec")
         )
     pile.add(workers.readings(serving.found))
-    pile.add(workers.stored(serving.found))
+    stored = tuple(workers.stored(serving.found, request.edition))
+    pile.add(stored)
+    if any(isinstance(each, Reading) and each.fact.path[:2] == _LAYERS for each in stored):
+        pile.complete.add(_LAYERS)
     filed = list(settings.of_nccl(plan.env, lambda path: read_file(serving.path(path))))
     pile.add(filed)
     held = {reading.fact.path for reading in (*plan.given.env, *filed)} | {each.fact.path for each in plan.given.paths}
@@ -89,13 +93,16 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
             pile.readings.append(seen(("env", name), None, source, by))
 
 
-def in_force(engine: Engine, given: Given, context: Context, serving: Serving) -> Iterator[Reading | Unobserved]:
-    """What the engine's rules make of the arguments. At stage live, what rules leave open only a full look can close.
+def in_force(
+    engine: Engine, given: Given, context: Context, serving: Serving, stored: Iterable[Reading] = ()
+) -> Iterator[Reading | Unobserved]:
+    """What the engine's rules make of the arguments, and of what the model itself sets (`stored`: all that was seen).
 
-    No default stands for a fact that is given by a file which cannot be read here.
+    At stage live, what rules leave open only a full look can close. No default stands for a fact that is given by a file
+    which cannot be read here.
     """
     named = {each.fact.path for each in given.paths}
-    for item in engine.effective(given, context):
+    for item in engine.effective(_with_settings_of_model(engine, given, stored), context):
         if isinstance(item, Reading) and (item.fact.path in named or unread(given, item.fact.path) is not None):
             continue
         if isinstance(item, Unobserved) and serving.stage is Stage.LIVE:
@@ -225,6 +232,13 @@ def context(
         checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
         env_whole=serving.found is None or serving.found.process.env_whole,
     )  # fmt: skip
+
+
+def _with_settings_of_model(engine: Engine, given: Given, seen: Iterable[Reading]) -> Given:
+    of_model: Any = getattr(engine, "of_model", None)
+    held = {reading.fact.path for reading in given.readings}
+    more = tuple(each for each in (of_model(seen) if of_model is not None else ()) if each.fact.path not in held)
+    return msgspec.structs.replace(given, readings=(*given.readings, *more))
 
 
 def _given(serving: Serving) -> Given | None:

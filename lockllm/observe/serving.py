@@ -125,7 +125,7 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
         return Unobserved(none, f"pid {serving.found.process.pid} maps no weights and names no model", mend)
     if request.path is not None and os.path.exists(request.path):
         return request.path, None, "llm.toml"
-    if request.repo is not None:
+    if request.repo is not None and request.engine not in engines.OWN_REGISTRY:
         cache = hub.cache_root(os.environ, os.path.expanduser("~"))
         folder = hub.repo_folder(cache, request.repo)
         if hub.is_repo(folder):

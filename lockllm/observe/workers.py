@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from lockllm.engines import Given
-from lockllm.facts.observation import Reading, Unobserved
+from lockllm.facts.observation import Reading
 from lockllm.observe import ollama_store, plan, servers
 from lockllm.observe.servers import Found
 
@@ -36,13 +36,13 @@ def readings(found: Found | None) -> Iterator[Reading]:
                 yield msgspec.structs.replace(reading, source=f"pid {pid} {reading.source}")
 
 
-def stored(found: Found | None) -> Iterator[Reading | Unobserved]:
+def stored(found: Found | None, edition: int = 2) -> Iterator[ollama_store.Told]:
     """What Ollama's store says of the model that its only runner has loaded."""
     if found is None or found.engine != "ollama":
         return
     loaded = [each.model.text for _, each in given(found) if each.model is not None]
     if len(set(loaded)) == 1:
-        yield from ollama_store.readings(found.process.path(loaded[0]), loaded[0])
+        yield from ollama_store.readings(found.process.path(loaded[0]), loaded[0], edition=edition)
 
 
 def _same(one: Given, other: Given) -> bool:

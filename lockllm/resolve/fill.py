@@ -12,7 +12,7 @@ from lockllm import engines
 from lockllm.documents import toml
 from lockllm.documents.lock import EDITION, Lock
 from lockllm.documents.spec import Spec
-from lockllm.engines import Context, Given, Installed, Model
+from lockllm.engines import Context, Engine, Given, Installed, Model
 from lockllm.engines import _asked as asked
 from lockllm.facts import keys, registry
 from lockllm.facts.check import CHECKS
@@ -172,6 +172,8 @@ class _Filler:
             self.keep(_FILES)
             held = self.old.unpinned if self.old is not None else {}
             self.unpinned |= {path: why for path, why in held.items() if path[0] in _FILES and not self._holds(path)}
+        if spec.engine in engines.OWN_REGISTRY:
+            self.take(self._seen.values(), _FILES if spec.path is None else ("checkpoint",))
         if spec.repo:
             self.put(registry.fact("checkpoint.repo"), spec.repo, self._spec_name)
         if spec.revision:
@@ -233,7 +235,11 @@ class _Filler:
     def in_force(self) -> None:
         self._spec_facts(_ASKED)
         engine = engines.load(self.spec.engine or "")
-        given = given_by(self.spec, self.taken.values())
+        borne = self._of_model(engine)
+        for reading in borne:
+            if reading.fact.path not in self.values:
+                self.put(reading.fact, reading.value, via_of(reading))
+        given = given_by(self.spec, [*borne, *self.taken.values()])
         known = {path: value for path, value in self.values.items() if not isinstance(value, Raw)}
         context = Context(
             version=self.sources.version,
@@ -251,6 +257,14 @@ class _Filler:
         for each in told:
             if isinstance(each, Unobserved) and not self._holds(each.path):
                 self.unpinned[each.path] = each.reason
+
+    def _of_model(self, engine: Engine) -> list[Reading]:
+        """What the model itself sets, where its engine knows such models: as the observation shows it, else as locked."""
+        of_model: Any = getattr(engine, "of_model", None)
+        if of_model is None or self.sources.observation is None:
+            return []
+        paths = {each.fact.path for each in of_model(self.sources.observation.readings)} - set(self.spec.values)
+        return [reading for path, reading in self._seen.items() if path in paths]
 
     def shown(self) -> None:
         """What a running server shows of settings that no rule resolves and nobody types; an earlier look's is kept."""

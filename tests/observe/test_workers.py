@@ -105,7 +105,18 @@ def test_the_store_names_the_tag_and_what_its_layers_hold(tmp_path: Path) -> Non
         "sampling.native.temperature": 0.3,
         "sampling.top_k": 20,
         "sampling.stop": ["<|end|>"],
+        "serve.max_model_len": 4096,
+        "checkpoint.layers.model": hashlib.sha256(b"weights").hexdigest(),
+        "checkpoint.layers.template": hashlib.sha256(b"{{ .Prompt }}").hexdigest(),
+        "checkpoint.layers.params": hashlib.sha256(PARAMS).hexdigest(),
     }
+
+
+def test_a_lock_of_edition_1_is_held_against_the_manifest_alone(tmp_path: Path) -> None:
+    digests = store(tmp_path, {"qwen:7b": {"model": b"weights", "template": b"{{ .Prompt }}", "params": PARAMS}})
+    found = facts(ollama_store.readings(blob(tmp_path, b"weights"), "shown", edition=1))
+    assert found["checkpoint.manifest_sha256"] == digests["qwen:7b"]
+    assert not [key for key in found if key.startswith(("checkpoint.layers", "serve."))]
 
 
 def test_a_tag_that_moved_has_another_manifest(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines.ollama.command import command, where
 from lockllm.engines.ollama.given import given
 from lockllm.engines.ollama.given import wants_files as _wants_files
-from lockllm.engines.ollama.rules import NEWEST, checks, effective
+from lockllm.engines.ollama.rules import NEWEST, checks, effective, of_model
 from lockllm.engines.ollama.shown import PROBES, detect, from_http, from_log
 from lockllm.facts.fact import Path
 
 __all__ = [
-    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest", "omitted",
-    "packages", "probes", "recognise", "wants_files", "where",
+    "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest", "of_model",
+    "omitted", "packages", "probes", "recognise", "wants_files", "where",
 ]  # fmt: skip
 
 name = "ollama"

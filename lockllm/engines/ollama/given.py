@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from lockllm.engines import Form, Given, Model
+from lockllm.engines import _renderers as renderers
 from lockllm.engines._argparse import parse
 from lockllm.engines._collect import Collect, source_of, truth
 from lockllm.engines._releases import at_least
@@ -136,8 +137,8 @@ def _create(told: Collect, form: Form, files: Mapping[str, str], version: str | 
         source = f"{name}: PARAMETER {key}"
         if key == "stop":
             stops.append(str(value))
-        elif key in options.PARAMETERS:
-            told.set(options.PARAMETERS[key], value, source)
+        elif (fact := options.parameter(key))[:2] != ("serve", "args"):
+            told.set(fact, value, source)
         else:
             told.kept(key, value, source)
         gone = options.GONE.get(key)
@@ -148,7 +149,9 @@ def _create(told: Collect, form: Form, files: Mapping[str, str], version: str | 
             )  # fmt: skip
     if stops:
         told.set("sampling.stop", stops, f"{name}: PARAMETER stop")
-    if parsed.template is not None:
+    if parsed.renderer:
+        _rendered(told, parsed, name, version)
+    elif parsed.template is not None:
         told.set("chat_template.sha256", sha256(parsed.template.encode()).hexdigest(), f"{name}: TEMPLATE")
         told.set("chat_template.source", "Modelfile", f"{name}: TEMPLATE")
     if parsed.system is not None:
@@ -161,6 +164,17 @@ def _create(told: Collect, form: Form, files: Mapping[str, str], version: str | 
         told.adapters[f"adapter{number}"] = Model(text=path, source=f"{name}: ADAPTER")
     if parsed.draft:
         told.draft = Model(text=parsed.draft, source=f"{name}: DRAFT")
+
+
+def _rendered(told: Collect, parsed: modelfile.Modelfile, name: str, version: str | None) -> None:
+    """A renderer is Ollama's own code, and wins over any template: `server/images.go`."""
+    code = renderers.shown(str(parsed.renderer), NAME, version)
+    told.set("chat_template.source", code, f"{name}: RENDERER")
+    if parsed.template is not None:
+        told.finding(
+            "check.one_template", CheckStatus.FAIL, f"{code} is in force: Ollama does not use the TEMPLATE of {name}",
+            f"{name}: RENDERER", "remove TEMPLATE, or remove RENDERER",
+        )  # fmt: skip
 
 
 def base(text: str, source: str) -> Model:

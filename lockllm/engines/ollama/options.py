@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from lockllm.engines._argparse import Option, Table, Take, table
 from lockllm.engines._values import Kind
+from lockllm.facts.fact import Path
+from lockllm.facts.keys import parse
 from lockllm.facts.variables import recorded
 
 VARIABLES = {
@@ -42,6 +44,17 @@ PARAMETERS = {
     "stop": "sampling.stop",
 }
 """Parameter of a Modelfile -> fact; the others are kept as `serve.args.NAME`."""
+
+_OF_NATIVE_ROUTES = ("temperature", "top_p")
+"""Parameters that the OpenAI routes send themselves: what a model says of them holds on Ollama's own routes alone."""
+
+
+def parameter(name: str) -> Path:
+    """The fact that a parameter of a model sets."""
+    if name in _OF_NATIVE_ROUTES:
+        return ("sampling", "native", name)
+    return parse(PARAMETERS[name]) if name in PARAMETERS else ("serve", "args", name)
+
 
 GONE = {
     "mirostat": "0.9.0",

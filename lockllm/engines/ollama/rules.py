@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lockllm.engines import Context, Given
+from lockllm.engines import _renderers as renderers
 from lockllm.engines._releases import at_least, below, beyond
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Check, Reading, Unobserved
@@ -22,7 +23,15 @@ ONE_SLOT = "0.10.0"
 FLASH_BY_ITSELF = "0.12.4"
 PENALTY_OFF = "0.32.10"
 
+_RENDERER: Path = ("serve", "args", "renderer")
+
 Told = Iterable["Reading | Unobserved"]
+
+
+def of_model(readings: Iterable[Reading]) -> tuple[Reading, ...]:
+    """What the model itself sets, as its layers in the store show: parameters, renderer, parser, system text, template."""
+    groups = ("serve", "sampling", "chat_template")
+    return tuple(each for each in readings if each.by is By.FILE and each.fact.group in groups)
 
 
 def effective(given: Given | None, context: Context) -> Told:
@@ -56,7 +65,14 @@ def effective(given: Given | None, context: Context) -> Told:
             ("serve", "max_num_batched_tokens"), "it follows free memory at load", "set PARAMETER num_batch"
         )
     yield seen("serve.enable_prefix_caching", True, "Ollama: every request carries cache_prompt", By.RULE)
-    yield from sampling(version, {path[1]: value for path, value in held.items() if path[0] == "sampling"})
+    yield from sampling(version, {".".join(path[1:]): value for path, value in held.items() if path[0] == "sampling"})
+    renderer = held.get(("serve", "args", "renderer"))
+    if isinstance(renderer, str) and renderer and ("chat_template", "source") not in held:
+        yield seen(
+            "chat_template.source", renderers.shown(renderer, "ollama", version), "the engine's own code", By.RULE
+        )
+        reason = f"{renderer} is a renderer of Ollama: the engine's own code is the template"
+        yield Unobserved(("chat_template", "sha256"), reason, "pin engine.version")
 
 
 def _context(version: str, context: Context) -> Reading | Unobserved:
@@ -83,8 +99,8 @@ def sampling(version: str, model: Mapping[str, Any]) -> Iterable[Reading]:
     why = "Ollama: the OpenAI routes send it themselves"
     yield seen("sampling.temperature", 1.0, why, By.RULE)
     yield seen("sampling.top_p", 1.0, why, By.RULE)
-    yield seen("sampling.native.temperature", model.get("temperature", 0.8), source, By.DEFAULT)
-    yield seen("sampling.native.top_p", model.get("top_p", 0.9), source, By.DEFAULT)
+    yield seen("sampling.native.temperature", model.get("native.temperature", 0.8), source, By.DEFAULT)
+    yield seen("sampling.native.top_p", model.get("native.top_p", 0.9), source, By.DEFAULT)
     built_in = {
         "top_k": 40, "min_p": 0.0, "typical_p": 1.0, "repetition_penalty": 1.0 if at_least(version, PENALTY_OFF) else 1.1,
         "repeat_last_n": 64, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": None, "max_tokens": None,
