@@ -113,7 +113,11 @@ def _known(task: Task, name: str, held: hashing.Digest | digests.Kept | None) ->
     entry = task.files[name]
     if entry.stamp is None:
         return ()
-    first = max(stamps.born_ns(entry.real) or 0, entry.link_ns) if _only_touched(entry) else None
+    first = (
+        max(stamps.born_ns(entry.real) or 0, entry.link_ns)
+        if stamps.only_touched(entry.real, entry.stamp, entry.atime_ns)
+        else None
+    )
     if held is not None:
         since = max(held.stamp.ctime_ns, entry.link_ns)
         digest = held.sha256 or held.blake3 or ""
@@ -125,18 +129,6 @@ def _known(task: Task, name: str, held: hashing.Digest | digests.Kept | None) ->
         return ()
     since = max(entry.stamp.ctime_ns, entry.link_ns)
     return digests.remember(task.memory, name, known.digest, known.stamp, since).spans
-
-
-def _only_touched(entry: Entry) -> bool:
-    """Whether the last thing that happened to a file was `touch`, which moves all its times to one moment, and no byte.
-
-    A write leaves the time of access, and a file that is new has no earlier time of birth.
-    """
-    at = entry.stamp
-    if at is None or not entry.atime_ns == at.mtime_ns == at.ctime_ns:
-        return False
-    born = stamps.born_ns(entry.real)
-    return born is not None and born < at.ctime_ns
 
 
 def _job(task: Task, name: str, entry: Entry, settle: Callable[[int], bool] | None) -> hashing.Job:

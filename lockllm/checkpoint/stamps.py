@@ -89,6 +89,17 @@ def born_ns(path: str) -> int | None:
     return seconds * 10**9 + fraction if mask & _BIRTH else None
 
 
+def only_touched(path: str, at: Stamp, atime_ns: int) -> bool:
+    """Whether the last thing that happened to a file was `touch`, which moves all its times to one moment, and no byte.
+
+    A write leaves the time of access, and a file that is new has no earlier time of birth. The path is one without links.
+    """
+    if not atime_ns == at.mtime_ns == at.ctime_ns:
+        return False
+    born = born_ns(path)
+    return born is not None and born < at.ctime_ns
+
+
 def timeless(found: Stamp) -> tuple[int, int, int, int]:
     """A stamp without the time of the last change of anything, which a hard link or another mode moves too."""
     return found.device, found.inode, found.size, found.mtime_ns

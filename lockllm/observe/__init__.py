@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -84,7 +84,8 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
     joining.elsewhere(pile, found)
     if found.found is not None:
         named = frozenset(map(distributions.normal, (*engine.packages, *engine.distributions) if engine else ()))
-        pile.checks.append(live.current(found.found, found.environment, looked.looks, named | request.packages))
+        also = dict(_named_files(found))
+        pile.checks.append(live.current(found.found, found.environment, looked.looks, named | request.packages, also))
     if request.pid is None and request.server is None:
         second.candidate(pile, found, said is not None and said.engine is not None)
     second.look(pile, found, looked.main, ledger)
@@ -159,6 +160,18 @@ def _files(pile: Pile, looked: Files) -> None:
     pile.warnings += looked.main.warnings
     if "not proven" in looked.source:
         pile.warnings.append(f"checkpoint: {looked.source}")
+
+
+def _named_files(found: Serving) -> Iterator[tuple[str, str]]:
+    """The files that the command of a running server names: what its options are given, and its config files."""
+    plan = found.plan
+    names = (
+        [*plan.files, *(each.path for each in plan.given.paths)] if plan is not None and plan.given is not None else []
+    )
+    for name in dict.fromkeys(names):
+        where = found.place(name)
+        if where is not None:
+            yield name, where
 
 
 def _log(pile: Pile, name: str, engine: Engine, found: Serving) -> list[Reading | Unobserved]:

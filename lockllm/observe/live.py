@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
-from lockllm.checkpoint import Look, SeenFile, links
+from lockllm.checkpoint import Look, SeenFile, links, stamps
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.observe import opening, proc, workers
 from lockllm.observe.python import Environment
@@ -17,14 +19,20 @@ _KEPT = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
 _SLACK_NS = 10_000_000
 """The start of a process is counted in hundredths of a second, and files bear the time of the last tick of the clock."""
 _NAME = "check.server_current"
+_NO_FILES: Mapping[str, str] = MappingProxyType({})
+_MOST_BELOW = 1_000
 
 
-def current(found: Found, environment: Environment | None, looks: Iterable[Look], packages: frozenset[str]) -> Check:
+def current(
+    found: Found, environment: Environment | None, looks: Iterable[Look], packages: frozenset[str],
+    files: Mapping[str, str] = _NO_FILES,
+) -> Check:  # fmt: skip
     """Whether a mapped file, a package or a file of a checkpoint was changed or replaced since the server started.
 
     A time of modification can be put back (`cp -p`, `rsync -a`, `tar`), the time of change cannot: it decides. It also moves
     where no byte does (a hard link, a mode), and what the server loaded at its start is then known only where an earlier
-    look, made since that start, saw the same bytes, or where the file was plainly touched.
+    look, made since that start, saw the same bytes, or where the file was plainly touched. `files` are others that the
+    command names, by the names that it gives them.
     """
     where = proc.owned(found.process)
     since = proc.started_at(_loader(found))
@@ -39,6 +47,7 @@ def current(found: Found, environment: Environment | None, looks: Iterable[Look]
                 downloads.append(look.layout.repo or look.layout.root)
             else:
                 told += moved
+        told += [name for name, path in files.items() if _is_newer(path, started)]
     told = list(dict.fromkeys(told))
     if told:
         rest = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
@@ -97,6 +106,25 @@ def _has_moved(file: SeenFile, started: int) -> bool:
     return not any(since <= started + _SLACK_NS and started <= until for since, until in file.known)
 
 
+def _is_newer(path: str, started: int) -> bool:
+    """Whether a file, or one below a folder, may hold other bytes than when the server started."""
+    try:
+        link = max((os.lstat(each).st_ctime_ns for each in links.crossed(path)), default=0)
+        path = links.real(path)
+        if os.path.isdir(path):
+            below = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+            return any(_is_newer(each, started) for each in itertools.islice(below, _MOST_BELOW))
+        status = os.stat(path)
+    except OSError:
+        return False
+    at = stamps.stamp(status)
+    if max(_last(at.ctime_ns, at.mtime_ns), link) <= started + _SLACK_NS:
+        return False
+    born = stamps.born_ns(path)
+    touched = stamps.only_touched(path, at, status.st_atime_ns) and link <= started + _SLACK_NS
+    return not (touched and born is not None and born <= started + _SLACK_NS)
+
+
 def _last(ctime_ns: int, mtime_ns: int) -> int:
     """When something was last changed; a time of modification in the future says nothing."""
     return max(ctime_ns, mtime_ns if mtime_ns <= time.time_ns() else 0)
@@ -107,9 +135,7 @@ def _is_downloaded_since(look: Look, started: int) -> bool:
     it itself, and what it downloads it loads."""
     if look.layout.kind != "snapshot":
         return False
-    from lockllm.checkpoint.stamps import born_ns
-
-    born = born_ns(look.layout.root)
+    born = stamps.born_ns(look.layout.root)
     return born is not None and born > started + _SLACK_NS
 
 

@@ -329,3 +329,36 @@ def test_another_server_on_the_port_of_the_one_that_was_looked_at_is_no_match(
     detail = f"pid {others[0].pid} answers on port {port} now, and no longer pid {first.pid}"
     found = check(seen, "server_current")
     assert (found.status.value, found.detail) == ("fail", detail)
+
+
+NAMED = {
+    "--config": ("serve.yaml", "max-model-len: 128\n"),
+    "--chat-template": ("t.jinja", "{{ messages }}"),
+}
+
+
+@pytest.mark.parametrize("option", NAMED)
+@pytest.mark.parametrize("act", ["put back", "touched", "nothing", "link"])
+def test_a_file_that_the_command_names_is_what_the_server_read(home: Path, option: str, act: str) -> None:
+    name, text = NAMED[option]
+    path = home.parent / name
+    path.write_text(text)
+    (home.parent / "link").symlink_to(name)
+    argv = [home / "bin/vllm", "serve", home.parent / "model", option, home.parent / "link"]
+    with hosts.running(argv) as (pid, _):
+        if act == "put back":
+            held = path.stat()
+            path.write_text(text)
+            os.utime(path, ns=(held.st_atime_ns, held.st_mtime_ns))
+        elif act == "touched":
+            os.utime(path)
+        elif act == "link":
+            path.rename(home.parent / f"other-{name}")
+            (home.parent / "link").unlink()
+            (home.parent / "link").symlink_to(f"other-{name}")
+        found = check(look(pid), "server_current")
+    if act in ("put back", "link"):
+        link = home.parent / "link"
+        assert (found.status.value, found.detail) == ("fail", f"changed or replaced since the server started: {link}")
+    else:
+        assert found.status.value == "pass"
