@@ -189,12 +189,22 @@ def _world(error: OSError) -> int:
 
     reason = (error.strerror or str(error)).lower()
     what, mend = f"the output cannot be written: {reason}", "see where standard output goes"
-    if error.filename:
+    if not _has_folder():
+        what, mend = "the current directory does not exist any more", "change to one that exists: cd DIRECTORY"
+    elif error.filename:
         what, mend = f"the system refuses {readable(str(error.filename))}: {reason}", "see to its permissions"
     print(f"lockllm: {what}\n  mend  {'free some space' if error.errno == errno.ENOSPC else mend}", file=sys.stderr)
     if not error.filename:
         _silence()
     return 4
+
+
+def _has_folder() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
 
 
 def _too_little(of: str) -> int:

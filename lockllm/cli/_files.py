@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import sys
+import time
 
 from lockllm.documents import toml
 from lockllm.documents.lock import Lock
@@ -16,6 +18,7 @@ from lockllm.facts.observation import Observation
 
 _MENDS = {errno.ENOSPC: "free some space", errno.EDQUOT: "free some space", errno.ENOENT: "make its directory"}
 _NO_LOCK = "make one with `lockllm lock`, or name it: lockllm verify PATH"
+_DAY = 86_400  # seconds
 PENDING: set[str] = set()
 """Files that stand beside their targets, not whole yet."""
 
@@ -76,6 +79,7 @@ def write_text(path: str, text: str) -> None:
     beside = ""
     try:
         mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask()
+        _sweep(folder, os.path.basename(target))
         descriptor, beside = tempfile.mkstemp(prefix=f".{os.path.basename(target)[:100]}.", dir=folder)
         PENDING.add(beside)
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
@@ -111,11 +115,28 @@ def _observation(data: bytes, path: str) -> Observation:
 
 def _write_stream(path: str, target: str, text: str) -> None:
     try:
-        with open(target, "w", encoding="utf-8") as file:
+        descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a reader is an error
+        os.set_blocking(descriptor, True)
+        with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as cause:
+        if cause.errno == errno.ENXIO:
+            raise WorldError(
+                "nothing reads this pipe", where=path, mend="name a file, or start the reader first"
+            ) from cause
         mend = _MENDS.get(cause.errno or 0, "name another file")
         raise WorldError(f"the file cannot be written: {_reason(cause)}", where=path, mend=mend) from cause
+
+
+def _sweep(folder: str, name: str) -> None:
+    """Remove what an earlier run that was killed left beside a target: no run takes a day."""
+    left = re.compile(rf"\.{re.escape(name[:100])}\.[a-z0-9_]{{8}}\Z")
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if left.match(entry.name) and entry.is_file(follow_symlinks=False):
+                status = entry.stat(follow_symlinks=False)
+                if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _DAY:
+                    os.unlink(entry.path)
 
 
 def _umask() -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -185,7 +187,11 @@ def _read(path: str, what: str) -> bytes:
         if path == "-":
             raw = sys.stdin.buffer.read(_MOST + 1)
         else:
-            with open(path, "rb") as file:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    mend = "name a file, or give the text on standard input: -"
+                    raise UsageError(f"{what} is not a regular file", where=path, mend=mend)
                 raw = file.read(_MOST + 1)
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else "its name holds a NUL"

@@ -206,6 +206,10 @@ def _failed(error: BaseException, client: Client) -> ResolveError:
     if names & _BROKEN or "reset by peer" in text or "closed connection" in text or "IncompleteRead" in text:
         return ResolveError("the Hub breaks off its answer", mend=_LATER)
     if names & {"ConnectError", "ConnectionError"}:
+        at = urllib.parse.urlsplit(client.at).netloc.rpartition("@")[2]
+        if at != host:
+            what = f"the Hub redirects to {at[:200]}, which takes no connection"
+            return ResolveError(what, mend="see what HF_ENDPOINT names, or lock with --offline")
         return ResolveError(f"{host} takes no connection", mend="connect, correct HF_ENDPOINT, or lock with --offline")
     if "LocalProtocolError" in names or "InvalidHeader" in names or isinstance(error, UnicodeError):
         return ResolveError("the token holds characters that no token has", where="HF_TOKEN", mend="set HF_TOKEN anew")

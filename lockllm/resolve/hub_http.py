@@ -80,6 +80,7 @@ class Client:
         self._patience_for_files = _seconds("HF_HUB_DOWNLOAD_TIMEOUT", constants.HF_HUB_DOWNLOAD_TIMEOUT)
         self._ends = time.monotonic() + _WHOLE
         self._headers: dict[str, str] | None = None
+        self.at = self.endpoint  # where the last question went, after redirects
 
     @property
     def token(self) -> str:
@@ -125,6 +126,7 @@ class Client:
         session = library.session()
         for _ in range(_HOPS + 1):
             self._refuse(url)
+            self.at = url
             with _stream(session, url, self._headers_for(url, into), patience) as (status, headers, chunks):
                 if status in _REDIRECTS and headers.get("location"):
                     url = joined(url, headers["location"])

@@ -63,8 +63,15 @@ def shown(url: str) -> str:
     return f"{scheme}{slashes}{rest[authority.rfind('@') + 1 :]}".partition("?")[0][:300]
 
 
+_CLOUDS = frozenset({"fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "192.0.0.192"})
+"""Where AWS, Google, Alibaba and Oracle tell a machine its secrets besides the link's own addresses."""
+
+
 def is_of_the_link(host: str) -> bool:
-    """Whether a host is a link-local address, in any of the ways that the C library reads one."""
+    """Whether a host is a link-local address, or another one at which a cloud tells a machine its secrets.
+
+    In any of the ways that the C library reads one.
+    """
     import ipaddress
     import socket
 
@@ -76,4 +83,5 @@ def is_of_the_link(host: str) -> bool:
         address = ipaddress.ip_address(plain)
     except ValueError:
         return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_link_local
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_link_local or str(address) in _CLOUDS

@@ -277,6 +277,18 @@ CASES = {
         "the Hub's answer leads astray: a redirect to http://2852039166/", "see what HF_ENDPOINT names",
         fault=status(302, Location="http://2852039166/"),
     ),
+    "the cloud's own address of IPv6": Case(
+        "the Hub's answer leads astray: a redirect to http://[fd00:ec2::254]/latest/meta-data/", "see what HF_ENDPOINT names",
+        fault=status(302, Location="http://[fd00:ec2::254]/latest/meta-data/"),
+    ),
+    "another cloud's own address": Case(
+        "the Hub's answer leads astray: a redirect to http://100.100.100.200/", "see what HF_ENDPOINT names",
+        fault=status(302, Location="http://100.100.100.200/"),
+    ),
+    "to where nobody listens": Case(
+        "the Hub redirects to 127.0.0.1:1, which takes no connection", "see what HF_ENDPOINT names, or lock with --offline",
+        fault=status(302, Location="http://127.0.0.1:1/"),
+    ),
     "in a circle": Case("the Hub's answer leads astray: more than 5 redirects", "see what HF_ENDPOINT names", fault=forever),
     "out of the web": Case(
         "the Hub's answer leads astray: a redirect to file:///etc/passwd", "see what HF_ENDPOINT names",
