@@ -23,8 +23,12 @@ from lockllm.judge.diff import diff
 from lockllm.judge.report import Diff
 from lockllm.output import render_diff
 from lockllm.output.escape import readable
+from lockllm.output.values import show_pair
 from lockllm.resolve import Filled, Options
+from lockllm.resolve.agreement import Disagreement
 
+_FEW = 4
+"""Disagreements of one family that are told one by one."""
 _BLAKE3 = ("checkpoint", "blake3")
 
 
@@ -125,19 +129,38 @@ def _agree(target: Target, filled: Filled) -> None:
     told = filled.disagreements
     keys_told = {each.fact.key for each in told}
     followers = Counter(each.because for each in told if each.because in keys_told)
-    problems = [
-        SpecError(
-            f"the host shows {each.fact.key} = {_say(each.observed)}, {target.spec.name} resolves to {_say(each.resolved)}"
-            + _follow(followers[each.fact.key]),
-            where=f"{target.spec.where(each.fact.key)}; seen at {each.source}",
-            mend=f"change the spec, or the host, or take the host's: --accept-observed {shlex.quote(each.fact.key)}",
-        )
-        for each in told
-        if each.because not in keys_told
-    ]
+    families: dict[str, list[Disagreement]] = {}
+    for each in told:
+        if each.because not in keys_told:
+            row = registry.family(each.fact.path)
+            families.setdefault(f"{keys.dotted(row.path)}.*" if row is not None else each.fact.key, []).append(each)
+    problems = []
+    for key, members in families.items():
+        few = len(members) <= _FEW
+        problems += [_problem(target, each, followers[each.fact.key]) for each in (members if few else ())]
+        problems += [] if few else [_many(target, key, members)]
     if problems:
         first, *rest = problems
         raise SpecError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
+
+
+def _problem(target: Target, each: Disagreement, followers: int) -> SpecError:
+    resolved, observed = show_pair(each.resolved, each.observed, limit=80)
+    resolved, observed = (value if value != "absent" else "nothing" for value in (resolved, observed))
+    return SpecError(
+        f"the host shows {each.fact.key} = {observed}, {target.spec.name} resolves to {resolved}{_follow(followers)}",
+        where=f"{target.spec.where(each.fact.key)}; seen at {each.source}",
+        mend=f"change the spec, or the host, or take the host's: --accept-observed {shlex.quote(each.fact.key)}",
+    )
+
+
+def _many(target: Target, key: str, members: list[Disagreement]) -> SpecError:
+    names = ", ".join(keys.dotted(each.fact.path[-1:]) for each in members[:_FEW])
+    return SpecError(
+        f"the host shows other values of {len(members)} facts of {key}: {names} and {len(members) - _FEW} more",
+        where=f"{target.spec.name}; seen at {members[0].source}",
+        mend=f"change the spec, or the host, or take the host's: --accept-observed {shlex.quote(key)}",
+    )
 
 
 def _follow(count: int) -> str:
@@ -191,8 +214,3 @@ def summary(outcome: Outcome, *, dry_run: bool) -> str:
         for at in sorted(lock.unpinned, key=registry.position):
             lines.append(f"  {keys.dotted(at)}: {readable(lock.unpinned[at])}")
     return "\n".join(lines) + "\n"
-
-
-def _say(value: Any) -> str:
-    text = "nothing" if value is None else str(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -12,6 +12,7 @@ from lockllm.documents.lock import Lock
 from lockllm.facts.observation import Observation
 
 if TYPE_CHECKING:
+    from lockllm.documents.spec import Spec
     from lockllm.observe.request import Request
 
 
@@ -80,6 +81,14 @@ def request(
 
 def spec_path(lock: Lock, lock_file: str) -> str | None:
     """The checkpoint's path as the spec beside the lock names it; None: there is no such spec, or it names none."""
+    spec = spec_of(lock, lock_file)
+    if spec is None or spec.path is None:
+        return None
+    return os.path.join(os.path.dirname(os.path.abspath(spec.name)), os.path.expanduser(spec.path))
+
+
+def spec_of(lock: Lock, lock_file: str) -> Spec | None:
+    """The spec beside the lock, as it stands there; None where there is none that can be read."""
     if lock_file in ("", "-"):
         return None
     from lockllm.cli import _spec
@@ -89,11 +98,9 @@ def spec_path(lock: Lock, lock_file: str) -> str | None:
     if not os.path.isfile(beside):
         return None
     try:
-        _, spec = _spec.read(beside, os.getcwd())
+        return _spec.read(beside, os.getcwd())[1]
     except LockllmError:
         return None
-    path = spec.path
-    return os.path.join(os.path.dirname(beside), os.path.expanduser(path)) if path is not None else None
 
 
 def _interpreter(python: str | None) -> str | None:

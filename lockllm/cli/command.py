@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import click
+import msgspec
 
 from lockllm import engines
 from lockllm.cli import _files
-from lockllm.cli._observing import spec_path
+from lockllm.cli._observing import spec_of
+from lockllm.documents.lock import Lock
 from lockllm.errors import LockError
+from lockllm.facts import keys
+from lockllm.facts.fact import Path
 from lockllm.facts.observation import Raw
 from lockllm.launch import manifests
+from lockllm.resolve.named import is_content, place
 
 
 @click.command(short_help="Print the command that realizes a lock.")
@@ -23,7 +30,7 @@ def command(lock: str, kind: str) -> None:
     """Print the command that realizes LOCK (llm.lock where none is named).
 
     It adds no option that the spec left out, unless the value would move without it. What no option of the engine can put in
-    force is said in a comment.
+    force is said in a comment. Files and folders that the spec beside LOCK names are mounted into a container.
     """
     held = _files.read_lock(lock)
     name, version = held.get("engine.name"), held.get("engine.version")
@@ -41,8 +48,63 @@ def command(lock: str, kind: str) -> None:
         packages={path[1]: str(value) for path, value in values.items() if path[0] == "packages"},
     )
     spelled = {path: value for path, value in values.items() if held.via.get(path) not in ("rule", "default")}
-    path = spec_path(held, lock)
-    if path is not None and ("checkpoint", "repo") not in spelled:
-        spelled[("checkpoint", "path")] = os.path.relpath(path)
+    paths = _paths(held, lock)
+    mounts = manifests.mounts(paths.values()) if kind != "shell" else {}
+    for path, file in paths.items():
+        if path[-1] != "path" or (*path[:-1], "repo") not in spelled:
+            value = str(spelled.get(path, ""))
+            scale = value.rpartition(":")[2] if value.count(":") == 2 else ""  # sha256:…:0.5
+            spelled[path] = (mounts.get(file) or os.path.relpath(file)) + (f":{scale}" if scale else "")
+    spelled, notes = _without_contents(spelled)
     built = engines.load(name).command(spelled, context)
-    click.echo(manifests.write(built, held, kind), nl=False)
+    notes += [note for prefix in _unnamed(spelled) if (note := _note(prefix, values))]
+    built = msgspec.structs.replace(built, notes=(*built.notes, *notes))
+    click.echo(manifests.write(built, held, kind, mounts), nl=False)
+
+
+def _paths(held: Lock, lock: str) -> dict[Path, str]:
+    """Where the files and folders lie that the spec beside the lock names, by the fact that each is given for."""
+    spec = spec_of(held, lock)
+    if spec is None:
+        return {}
+    found: dict[Path, str] = {("checkpoint", "path"): place(spec, spec.path)} if spec.path is not None else {}
+    found |= {(*prefix, "path"): place(spec, text) for prefix, text in spec.paths.items()}
+    for path, value in spec.values.items():
+        content = held.values.get(path)
+        if path[0] not in ("serve", "env") or not isinstance(value, str) or not isinstance(content, str):
+            continue
+        if is_content(content) or is_content(content.rpartition(":")[0]):
+            name = value if is_content(content) else value.rpartition(":")[0]
+            if os.path.exists(place(spec, name)):
+                found[path] = place(spec, name)
+    return found
+
+
+def _without_contents(facts: Mapping[Path, Any]) -> tuple[dict[Path, Any], list[str]]:
+    """The facts whose value can be typed, and a note on each file of which the lock knows the content alone."""
+    known = {
+        path: value
+        for path, value in facts.items()
+        if path[0] not in ("serve", "env") or not str(value).startswith("sha256:")
+    }
+    notes = [
+        f"{keys.dotted(path)}: name the file whose content is {value}"
+        for path, value in facts.items()
+        if path not in known
+    ]
+    return known, notes
+
+
+def _unnamed(facts: Mapping[Path, Any]) -> list[Path]:
+    """The models beside the checkpoint of which neither a repository nor a path is known."""
+    beside = dict.fromkeys(
+        path[: 2 if path[0] == "adapters" else 1] for path in facts if path[0] in ("draft", "adapters")
+    )
+    return [prefix for prefix in beside if not {(*prefix, "repo"), (*prefix, "path")} & facts.keys()]
+
+
+def _note(prefix: Path, values: Mapping[Path, Any]) -> str:
+    digest = values.get((*prefix, "content_sha256"))
+    what = f" whose files have the content_sha256 {digest}" if digest is not None else ""
+    name = f"the adapter {prefix[1]}" if prefix[0] == "adapters" else "the draft model"
+    return f"{keys.dotted(prefix)}: give the server {name}{what}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lockllm.documents.lock import Lock
@@ -18,22 +19,59 @@ _IMAGES = {
 }  # fmt: skip
 
 
-def write(command: Command, lock: Lock, kind: str) -> str:
+_CPU_IMAGES = {
+    "vllm": "public.ecr.aws/q9t5s3a7/vllm-cpu-release-repo:v{}", "llama.cpp": "ghcr.io/ggml-org/llama.cpp:server-{}",
+    "tgi": "ghcr.io/huggingface/text-generation-inference:{}-intel-cpu", "ollama": "ollama/ollama:{}",
+}  # fmt: skip
+"""The projects' own images for servers without a GPU."""
+_PORTS = {
+    "vllm": 8000, "sglang": 30000, "llama.cpp": 8080, "tgi": 80, "ollama": 11434, "tensorrt-llm": 8000, "lmdeploy": 23333,
+    "transformers": 8000, "llama-cpp-python": 8000,
+}  # fmt: skip
+"""Where each engine answers by itself."""
+_LOCAL = frozenset({"sglang", "llama.cpp", "tensorrt-llm", "transformers", "llama-cpp-python"})
+"""Engines that answer their own machine alone, which in a container nobody else reaches, until --host says otherwise."""
+INSIDE = "/models"
+
+
+def mounts(paths: Iterable[str]) -> dict[str, str]:
+    """Where each file or folder of this machine stands in a container."""
+    found: dict[str, str] = {}
+    for path in dict.fromkeys(paths):
+        name = path.rstrip("/").rpartition("/")[2] or "model"
+        number, free = 2, f"{INSIDE}/{name}"
+        while free in found.values():
+            number, free = number + 1, f"{INSIDE}/{number}-{name}"
+        found[path] = free
+    return found
+
+
+def write(command: Command, lock: Lock, kind: str, mounted: Mapping[str, str] = {}) -> str:
     """The command as text of that kind; what no flag can put in force is said in comments."""
-    return {"shell": _shell, "docker": _docker, "kubernetes": _kubernetes}[kind](command, lock)
+    if kind == "shell":
+        return _shell(command)
+    name = _text(lock, "engine.name") or ""
+    argv = (*command.argv, "--host", "0.0.0.0") if name in _LOCAL and "--host" not in command.argv else command.argv
+    notes = [*command.notes]
+    if lock.get("host.platform") == "cpu" and _text(lock, "engine.image") is None and name not in _CPU_IMAGES:
+        notes.append(f"no image of {name} for CPUs is known: name your own")
+    told = Command(argv=argv, env=command.env, notes=tuple(notes))
+    return {"docker": _docker, "kubernetes": _kubernetes}[kind](told, lock, mounted)
 
 
 def _notes(command: Command) -> list[str]:
     return [f"# {_plain(note)}" for note in command.notes]
 
 
-def _shell(command: Command, lock: Lock) -> str:
+def _shell(command: Command) -> str:
     words = [*(f"{name}={shlex.quote(value)}" for name, value in command.env.items()), *map(shlex.quote, command.argv)]
     return "\n".join([*_notes(command), _folded(words, " \\\n  ")]) + "\n"
 
 
-def _docker(command: Command, lock: Lock) -> str:
-    words = ["docker run --rm --ipc=host", *_gpus(lock)]
+def _docker(command: Command, lock: Lock, mounted: Mapping[str, str]) -> str:
+    port = _PORTS.get(_text(lock, "engine.name") or "", 8000)
+    words = ["docker run --rm --ipc=host", *_gpus(lock), f"-p {port if port > 1024 else 8080}:{port}"]
+    words += [f"-v {shlex.quote(f'{host}:{inside}:ro')}" for host, inside in mounted.items()]
     words += [f"-e {shlex.quote(f'{name}={value}')}" for name, value in command.env.items()]
     words += [
         f"--entrypoint {shlex.quote(command.argv[0])}",
@@ -43,7 +81,7 @@ def _docker(command: Command, lock: Lock) -> str:
     return "\n".join([*_notes(command), _folded(words, " \\\n  ")]) + "\n"
 
 
-def _kubernetes(command: Command, lock: Lock) -> str:
+def _kubernetes(command: Command, lock: Lock, mounted: Mapping[str, str]) -> str:
     lines = [
         *_notes(command),
         "apiVersion: apps/v1",
@@ -65,6 +103,10 @@ def _kubernetes(command: Command, lock: Lock) -> str:
             for word in ("lockllm", "exec", "--lock", "/etc/lockllm/llm.lock", "--", *command.argv)
         ),
     ]
+    lines += [
+        "          ports:",
+        f"            - {{containerPort: {_PORTS.get(_text(lock, 'engine.name') or '', 8000)}}}",
+    ]
     if command.env:
         lines.append("          env:")
         for name, value in command.env.items():
@@ -75,10 +117,19 @@ def _kubernetes(command: Command, lock: Lock) -> str:
     lines += [
         "          volumeMounts:",
         "            - {name: lock, mountPath: /etc/lockllm, readOnly: true}",
+        *(
+            f"            - {{name: files-{at}, mountPath: {_quoted(inside)}, readOnly: true}}"
+            for at, inside in enumerate(mounted.values(), 1)
+        ),
         "      volumes:",
         "        - name: lock",
         "          configMap: {name: llm-lock}",
     ]
+    for at, host in enumerate(mounted, 1):
+        lines += [
+            f"        - name: files-{at}",
+            f"          hostPath: {{path: {_quoted(host)}}}  # where each node has it",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -87,8 +138,10 @@ def _image(lock: Lock) -> str:
     if image is None:
         name = _text(lock, "engine.name") or ""
         version = _text(lock, "engine.version") or "latest"
-        prefix = "v" if name in ("vllm", "sglang", "lmdeploy") else ""
+        prefix = "v" if name in ("vllm", "sglang", "lmdeploy") else "server-cuda-" if name == "llama.cpp" else ""
         image = f"{_IMAGES.get(name, name or 'IMAGE')}:{prefix}{version}"
+        if lock.get("host.platform") == "cpu":
+            image = _CPU_IMAGES[name].format(version) if name in _CPU_IMAGES else "IMAGE"
     if digest is None:
         return image
     return f"{re.sub(r':[^:/@]+$', '', image.partition('@')[0])}@{digest.rpartition('@')[2]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -34,7 +35,7 @@ OPTIONS = {
     "vllm": [
         ("--chat-template", "t.jinja"), ("--tool-parser-plugin", "p.py"), ("--reasoning-parser-plugin", "p.py"),
         ("--tokenizer", "tk"), ("--generation-config", "gen"), ("--hf-config-path", "tk"), ("--hf-config-path", "org/x"),
-        ("--lora-modules", "a=lora"), ("--speculative-config", '{"model": "draft", "num_speculative_tokens": 3}'),
+        ("--enable-lora", "--lora-modules", "a=lora"), ("--speculative-config", '{"model": "draft", "num_speculative_tokens": 3}'),
         ("--chat-template-content-format", "openai"), ("--default-chat-template-kwargs", '{"enable_thinking": false}'),
         ("--max-model-len", "256"), ("--enforce-eager",), ("--seed", "7"), ("--dtype", "float32"), ("--port", "8001"),
         ("--kv-transfer-config", '{"kv_connector": "X", "kv_connector_extra_config": {"tuning": "./c.json"}}'),
@@ -145,3 +146,12 @@ def test_a_lock_of_a_command_accepts_that_command(call: Call, home: Path, engine
     assert call("lock", "--check").code == 0
     if any((home / word).exists() and word != "tk" for word in words):  # without what is given, it differs
         assert judged(home, engine, COMMANDS[engine]).exit_code != 0, text
+    if engine in ("vllm", "sglang", "llama.cpp"):  # what `command` prints realizes the lock
+        printed = call("command")
+        assert printed.code == 0
+        lines = [line for line in printed.out.splitlines() if not line.startswith("# ")]
+        written = tuple(shlex.split("\n".join(lines)))
+        report = judged(home, engine, written)
+        assert {
+            each.fact.key: (each.expected, each.found) for each in report.results if each.status.value == "mismatch"
+        } == {}, printed.out

@@ -258,6 +258,28 @@ def test_a_host_that_disagrees_is_an_error_and_the_old_lock_stays(folder: Path, 
     assert (locked(folder).get("serve.dtype"), locked(folder).get("serve.seed")) == ("float16", 7)
 
 
+def test_a_disagreement_is_told_in_values_that_people_read(folder: Path, call: Call) -> None:
+    call("lock")
+    held = locked(folder)
+    config = held.values["checkpoint", "files", "config.json"]
+    names = [path[1:] for path in held.values if path[0] == "prompt_probes" and path[-1] == "text"]
+    probes = {f"prompt_probes.{'.'.join(name)}": "b" * 64 for name in names}
+    seen = host(folder, {'checkpoint.files."config.json"': {"size": config["size"], "sha256": "a" * 64}, **probes})
+    done = call("lock", "--observation", seen)
+    assert done.code == 2
+    assert "{'" not in done.err
+    assert f"sha256:{'a' * 12}" in done.err or "a" * 12 in done.err
+    assert len(done.err.splitlines()) < 40
+    files = {
+        f'checkpoint.files."{path[-1]}"': {"sha256": "c" * 64}
+        for path in held.values
+        if path[:2] == ("checkpoint", "files")
+    }
+    many = call("lock", "--observation", host(folder, files)).err
+    assert f"the host shows other values of {len(files)} facts of checkpoint.files.*: " in many
+    assert len(many.splitlines()) < 12
+
+
 @pytest.mark.parametrize(("asked", "named"), [("0.10.1", "0.10.1"), (">=0.11", ">=0.11")])
 def test_an_engine_outside_the_spec_is_an_error(folder: Path, call: Call, asked: str, named: str) -> None:
     spec(folder, base=SPEC.replace("0.10.2", asked))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from importlib import import_module
 from pathlib import Path
 
@@ -323,3 +324,37 @@ def test_what_every_command_prints_as_json_is_what_its_schema_says(folder: Path,
     valid("inspect", call("inspect", "model", "--format", "json").json)
     valid("inspect", call("inspect", "--format", "json", "--", "vllm", "serve", "model", "--seed", "7").json)
     assert locks.read((folder / "llm.lock").read_text()).get('checkpoint.blake3."config.json"')
+
+
+def test_a_container_gets_the_files_the_port_and_an_image_without_a_gpu(folder: Path, call: Call) -> None:
+    (folder / "t.jinja").write_text("{{ messages }}")
+    shutil.copytree(folder / "model", folder / "small" / "model")
+    extra = '[draft]\npath = "small/model"\n[serve]\nchat_template = "t.jinja"\n'
+    (folder / "llm.toml").write_text(SPEC + extra)
+    assert call("lock", "--offline", "--gpu", "none").code == 0
+    text = (folder / "llm.lock").read_text()
+    if "platform = " not in text:
+        (folder / "llm.lock").write_text(text.replace("[serve]", '[host]\nplatform = "cpu"\n\n[serve]', 1))
+    docker = call("command", "--as", "docker").out
+    for words in (
+        "-p 8000:8000", f"-v {folder}/model:/models/model:ro", f"-v {folder}/t.jinja:/models/t.jinja:ro",
+        f"-v {folder}/small/model:/models/2-model:ro", "vllm-cpu-release-repo:v0.10.2", "--chat-template /models/t.jinja",
+    ):  # fmt: skip
+        assert words in docker, docker
+    assert "/models/2-model" in docker.partition("--speculative-config")[2]
+    assert "--gpus" not in docker
+    manifest = call("command", "--as", "kubernetes").out
+    assert "containerPort: 8000" in manifest
+    assert f'hostPath: {{path: "{folder}/model"}}' in manifest
+    assert 'mountPath: "/models/2-model"' in manifest
+
+
+def test_a_command_says_which_files_only_the_lock_knows(folder: Path, call: Call) -> None:
+    digest = "a" * 64
+    text = SPEC + f'[serve]\nchat_template = "{digest}"\nargs.tool_parser_plugin = "sha256:{digest}"\n'
+    (folder / "llm.toml").write_text(text)
+    assert call("lock", "--offline", "--gpu", "none").code == 0
+    printed = call("command").out
+    assert f"# pass --chat-template FILE, where the text of FILE has the sha256 {digest}\n" in printed
+    assert f"# serve.args.tool_parser_plugin: name the file whose content is sha256:{digest}\n" in printed
+    assert "tool-parser-plugin" not in printed.rpartition("# ")[2].partition("\n")[2]

@@ -21,6 +21,8 @@ from lockllm.engines._launch.forms import (
 )
 from lockllm.engines._launch.wrappers import WRAPPERS, Inner, inner
 
+_OFFICIAL = re.compile(r"(^|/)vllm/vllm-openai$")
+_RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?![\d.])")
 _LAYERS = 24
 _ENTRYPOINTS = ("nvidia_entrypoint.sh", "docker-entrypoint.sh", "entrypoint.sh")
 
@@ -72,11 +74,19 @@ def _bare(state: Unwrapped, engine: str | None) -> Unwrapped:
     return _stop(state, "no program stands on this line: it looks like an image's arguments; name the engine")
 
 
-def _before(engine: str, argv: Sequence[str]) -> tuple[str, ...]:
-    """The words that an image of that engine puts before these. vLLM's ran the module up to 0.11.0: `--model NAME`."""
-    if engine == "vllm" and any(word.partition("=")[0] == "--model" for word in argv):
-        return MODULE_OF_VLLM
-    return DEFAULT[engine]
+def _before(engine: str, argv: Sequence[str], image: str = "") -> tuple[str, ...]:
+    """The words that an image of that engine puts before these.
+
+    Those of `vllm/vllm-openai` ran the API server's module up to 0.11.0, which reads no model as an argument, and `vllm serve`
+    from 0.11.1 on. An image of another name, or with a tag that is no release, is known by what it is given: `--model NAME`.
+    """
+    if engine != "vllm":
+        return DEFAULT[engine]
+    tag = _RELEASE.match(containers.version_of(image)[0] or "") if _OFFICIAL.search(containers.name_of(image)) else None
+    module = any(word.partition("=")[0] == "--model" for word in argv)
+    if tag is not None:
+        module = tuple(map(int, tag.groups(default="0"))) < (0, 11, 1)
+    return MODULE_OF_VLLM if module else DEFAULT[engine]
 
 
 def _layer(state: Unwrapped, engine: str | None) -> Unwrapped | None:
@@ -204,7 +214,7 @@ def _image(state: Unwrapped, image: str, engine: str | None) -> Unwrapped:
     if state.argv and find(state.argv) is not None and known != "ollama":
         return state
     if known in DEFAULT:
-        words = _before(known or "", state.argv)
+        words = _before(known or "", state.argv, state.image)
         if known == "ollama":
             words = (*words, *(() if state.argv else ("serve",)))
         return msgspec.structs.replace(state, argv=(*words, *state.argv))

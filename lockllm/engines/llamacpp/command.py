@@ -9,7 +9,7 @@ import msgspec
 
 from lockllm.engines import Command, Context
 from lockllm.engines.llamacpp.http import HIDDEN
-from lockllm.engines.llamacpp.options import BY_NAME, OPTIONS, Kind, Option
+from lockllm.engines.llamacpp.options import BY_NAME, OPTIONS, TEMPLATES, Kind, Option
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import ABSENT
 from lockllm.facts.registry import dump, find
@@ -70,6 +70,7 @@ def command(facts: Mapping[Path, Any], context: Context) -> Command:
     held = _Facts(facts)
     argv = ["llama-server", *_model(held)]
     notes: list[str] = []
+    argv += _beside(held)
     argv += _context(held)
     argv += _cache_types(held)
     argv += _options(held, notes)
@@ -111,6 +112,19 @@ def _model(held: _Facts) -> Iterator[str]:
         yield from ("-m", str(path))
     elif (repo := held.get("checkpoint", "repo")) is not None:
         yield from ("-hf", str(repo))
+
+
+def _beside(held: _Facts) -> Iterator[str]:
+    """The draft model and the adapters, where their files are named."""
+    if (draft := held.get("draft", "path")) is not None:
+        yield from ("-md", str(draft))
+    elif (repo := held.get("draft", "repo")) is not None:
+        yield from ("-hfd", str(repo))
+    for name in dict.fromkeys(path[1] for path in held.held if path[0] == "adapters" and len(path) > 2):
+        if (file := held.get("adapters", name, "path")) is None:
+            continue
+        scale = held.get("adapters", name, "scale")
+        yield from ("--lora", str(file)) if scale in (None, 1) else ("--lora-scaled", f"{file}:{scale:g}")
 
 
 def _context(held: _Facts) -> Iterator[str]:
@@ -160,11 +174,19 @@ def _options(held: _Facts, notes: list[str]) -> Iterator[str]:
             if path[0] == "sampling" or held.get("sampling", "seed") is None:
                 yield from ("--seed", str(value))
         elif path == ("serve", "chat_template"):
-            yield from ("--chat-template", str(value))
+            yield from _template(str(value), notes)
         elif option is None:
             notes.append(f"{find(path).key}: no option of llama-server sets it")
         else:
             yield from _spelled(option, value)
+
+
+def _template(value: str, notes: list[str]) -> tuple[str, ...]:
+    """A template by its name or text, or the file of one."""
+    if len(value) == 64 and not set(value) - set("0123456789abcdef"):
+        notes.append(f"pass --chat-template-file FILE, where the text of FILE has the sha256 {value}")
+        return ()
+    return ("--chat-template" if value in TEMPLATES or "{" in value else "--chat-template-file", value)
 
 
 _WRITTEN = frozenset(

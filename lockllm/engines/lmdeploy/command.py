@@ -31,6 +31,10 @@ def command(facts: Mapping[Path, Any], context: Context) -> Command:
             model = model or str(value)
         elif path == ("checkpoint", "commit") and ("checkpoint", "repo") in facts:
             args["revision"] = value
+        elif path in (("draft", "repo"), ("draft", "path")):
+            args["speculative_draft_model"] = value
+        elif path[0] == "adapters" and path[2:] in (("repo",), ("path",)):
+            args.setdefault("adapters", []).append(f"{path[1]}={value}")
         elif key in _NAME_OF:
             args[_NAME_OF[key]] = value
         elif path[:2] == ("serve", "args"):

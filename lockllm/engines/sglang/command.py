@@ -104,11 +104,13 @@ def _fact(args: dict[str, Any], path: Path, value: Any, facts: Mapping[Path, Any
     elif path == ("tokenizer", "repo"):
         if value != facts.get(("checkpoint", "repo")):
             args["tokenizer_path"] = value
-    elif path == ("draft", "repo"):
+    elif path == ("tokenizer", "path"):
+        args["tokenizer_path"] = value
+    elif path in (("draft", "repo"), ("draft", "path")):
         args["speculative_draft_model_path"] = value
     elif path == ("draft", "commit"):
         args["speculative_draft_model_revision"] = value
-    elif len(path) == 3 and path[0] == "adapters" and path[2] == "repo":
+    elif len(path) == 3 and path[0] == "adapters" and path[2] in ("repo", "path"):
         args.setdefault("lora_paths", []).append(f"{path[1]}={value}")
     elif path[0] == "serve":
         notes.append(f"{dotted(path)}: no option of SGLang sets it")

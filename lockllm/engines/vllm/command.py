@@ -70,6 +70,8 @@ def command(facts: Mapping[Path, Any], context: Context) -> Command:
 
 def _model(held: Mapping[Path, Any], build: _Build) -> str:
     repo, commit = held.get(("checkpoint", "repo")), held.get(("checkpoint", "commit"))
+    if ("tokenizer", "path") in held:
+        build.values["tokenizer"] = held[("tokenizer", "path")]
     if repo is None:
         path = held.get(("checkpoint", "path"))
         if path is None:
@@ -149,7 +151,10 @@ def _attention_backend(value: Any, held: Mapping[Path, Any], build: _Build) -> N
 
 
 def _chat_template(value: Any, held: Mapping[Path, Any], build: _Build) -> None:
-    build.notes.append(f"pass --chat-template FILE, where the text of FILE has the sha256 {value}")
+    if len(str(value)) == 64 and not set(str(value)) - set("0123456789abcdef"):
+        build.notes.append(f"pass --chat-template FILE, where the text of FILE has the sha256 {value}")
+    else:
+        build.values["chat_template"] = value
 
 
 def _generation_config(value: Any, held: Mapping[Path, Any], build: _Build) -> None:
@@ -170,7 +175,7 @@ _SPECIAL: dict[Path, Callable[[Any, Mapping[Path, Any], _Build], None]] = {
 
 
 def _draft(held: Mapping[Path, Any], build: _Build) -> None:
-    repo = held.get(("draft", "repo"))
+    repo = held.get(("draft", "repo"), held.get(("draft", "path")))
     if repo is not None:
         _nest(build.values, ("speculative_config", "model"), repo)
         if ("draft", "commit") in held:

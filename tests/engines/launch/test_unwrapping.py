@@ -72,7 +72,7 @@ def test_a_real_command_gives_its_engine_whole_or_says_why_not(row: dict[str, An
         ["bash", "-lc", "A=1 vllm serve 'm' 2>&1 >log"],
         ["busybox", "sh", "-c", "vllm serve m"],
         ["sh", "-c", 'exec vllm serve "$@"', "sh", "m"],
-        ["docker", "run", "-it", "--rm", "-p8000:8000", "vllm/vllm-openai:v0.10.0", "m"],
+        ["docker", "run", "-it", "--rm", "-p8000:8000", "vllm/vllm-openai:v0.11.1", "m"],
         [
             "docker",
             "run",
@@ -198,3 +198,23 @@ def test_wrappers_without_end_are_given_up() -> None:
     found = unwrap([*(["nohup"] * 100), *SERVE], {})
     assert found.opaque
     assert "too many layers" in found.warnings[-1]
+
+
+@pytest.mark.parametrize(
+    "image, module",
+    [
+        ("vllm/vllm-openai:v0.10.2", True),
+        ("docker.io/vllm/vllm-openai:v0.11.0", True),
+        ("vllm/vllm-openai:v0.11.0-aarch64", True),
+        ("vllm/vllm-openai:v0.11.1", False),
+        ("vllm/vllm-openai:v0.11", True),
+        ("vllm/vllm-openai:v0.32.0", False),
+        ("vllm/vllm-openai:latest", False),
+        ("vllm/vllm-openai", False),
+        ("registry.example/vllm/vllm-openai:v0.9.2@sha256:" + "a" * 64, True),
+    ],
+)
+def test_an_image_of_vllm_runs_what_its_release_ran(image: str, module: bool) -> None:
+    taken = unwrap(("docker", "run", image, "org/m"), {})
+    assert ("vllm.entrypoints.openai.api_server" in taken.argv) is module
+    assert taken.argv[-1] == "org/m"
