@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from lockllm.facts.fact import Fact, Family, Group, Kind
 from lockllm.facts.types import ANY, BOOL, COMMIT, COUNT, COUNTS, DTYPE, FILE, NUMBER, SHA256, TEXT, TEXT_SET
 
@@ -138,9 +142,10 @@ GENERATION_CONFIG = Family(
         follows_from=_FILES, live=False, settable=False,
     )
 )  # fmt: skip
+_PROCESSED = "images, video or sound become other tokens"
 PROCESSOR = Family(
     Fact(
-        ("checkpoint", "processor"), ANY, Kind.STEP, "images, video or sound become other tokens",
+        ("checkpoint", "processor"), ANY, Kind.STEP, _PROCESSED,
         "restore the locked preprocessor_config.json",
         "A limit or setting of the image, video or audio processor, as its file declares it.",
         follows_from=_FILES, live=False, settable=False, since=2,
@@ -154,12 +159,24 @@ GGUF = Family(
         follows_from=_FILES, live=False, settable=False, since=2,
     )
 )  # fmt: skip
+_EFFECTS = dict.fromkeys(
+    ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json", "image_processor.json"),
+    _PROCESSED,
+)
+"""Files whose other bytes have an effect of their own."""
+
+
+def _of_file(row: Fact[Any]) -> Fact[Any]:
+    effect = _EFFECTS.get(row.path[-1].rpartition("/")[2])
+    return row if effect is None else msgspec.structs.replace(row, effect=effect)
+
+
 FILES = Family(
     Fact(
         ("checkpoint", "files"), FILE, Kind.STEP, "the model is read from other bytes", _AGAIN,
         "One file that reaches inference: its size and the sha256 of its bytes.", live=False, settable=False,
     ),
-    closed=True,
+    closed=True, detail=_of_file,
 )  # fmt: skip
 BLAKE3 = Family(
     Fact(

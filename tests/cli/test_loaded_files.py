@@ -58,3 +58,16 @@ def test_code_and_weights_of_any_name_are_held(folder: Path, call: Call, name: s
     assert call("verify", "--stage", "preflight").code == 0
     file.write_bytes(plain[:-2] + b"2\n")
     assert call("verify", "--stage", "preflight").code == 1
+
+
+def test_a_diff_says_that_images_become_other_tokens(folder: Path, call: Call) -> None:
+    limits = folder / "model" / "preprocessor_config.json"
+    limits.write_text('{"max_pixels": 1003520}')
+    assert call("lock").code == 0
+    (folder / "llm.lock").rename(folder / "old.lock")
+    limits.write_text('{"max_pixels": 12845056}')
+    assert call("lock").code == 0
+    done = call("diff", "old.lock", "llm.lock")
+    told = " ".join(done.out.split())
+    assert "step change: images, video or sound become other tokens" in told
+    assert "max_pixels 1003520 -> 12845056" in told
