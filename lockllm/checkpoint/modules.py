@@ -79,6 +79,11 @@ class Module(msgspec.Struct):
         return ""
 
     @property
+    def is_float(self) -> bool:
+        """Whether every matrix in it holds floating-point numbers."""
+        return all(tensor.dtype in _FLOAT or len(tensor.shape) != 2 for tensor in self.tensors.values())
+
+    @property
     def is_plain(self) -> bool:
         """Whether it holds a matrix in 16 or 32 bits, and nothing quantized."""
         weight = self.tensors.get("weight")
@@ -113,7 +118,8 @@ def judge(held: Quantization, source: str, modules: Mapping[str, Module], whole:
         return
     packed = {name: module for name, module in modules.items() if module.packed}
     if not packed:
-        if whole and (held.bits or held.scheme) and any(module.is_plain for module in modules.values()):
+        odd = any(not module.is_float for module in modules.values())  # packed by names that are not known here
+        if whole and (held.bits or held.scheme) and not odd and any(module.is_plain for module in modules.values()):
             mend = "restore the weights that belong to this configuration"
             detail = f"{source} declares {method}, and no tensor is quantized"
             findings.wrong(_CHECK, detail, source, mend, since=2)
