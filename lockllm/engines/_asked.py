@@ -23,7 +23,7 @@ def typed(given: Given, installed: Installed | None = None) -> Iterator[Reading]
     `installed`: the options of a release that no table has; its constants come along as readings by DEFAULT.
     """
     for reading in given.readings:
-        if counts(reading.fact.path):
+        if counts(reading.fact.path) and reading.fact.known:
             yield reading
     by = next((reading.by for reading in given.readings), By.PLAN)
     for path in sorted(given.auto):

@@ -144,6 +144,7 @@ def _settings(before: Lock, after: Lock) -> list[Change]:
             old == new
             or (path[0] in ("spec", "edition") and Lock() in (before, after))
             or (path[0] == "absent" and _held_otherwise(path[1:], before, after))
+            or (path[0] == "asked" and _differs(path[1:], before, after))
         ):
             continue
         effect = _SETTINGS.get(path[1] if path[0] == "checkpoint" else path[0], _LOOSER)
@@ -177,6 +178,11 @@ def _judging(lock: Lock) -> dict[Path, Any]:
 def _held_otherwise(path: Path, before: Lock, after: Lock) -> bool:
     """Whether a fact is told already: one of the locks holds a value for it."""
     return path in before.values or path in after.values
+
+
+def _differs(path: Path, before: Lock, after: Lock) -> bool:
+    """Whether a fact is told already: its values differ, or one lock alone holds one."""
+    return _change(path, before.values.get(path, _MISSING), after.values.get(path, _MISSING)) is not None
 
 
 def _verdict(changes: list[Change]) -> str:

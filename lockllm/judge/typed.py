@@ -31,6 +31,9 @@ _HOLDS: Mapping[Path, tuple[Path, ...]] = {
 _TOGETHER: Mapping[Path, Path] = {("serve", "seed"): ("sampling", "seed")}
 """Facts that one argument of llama.cpp gives beside another, which decides where it is pinned."""
 
+_GENERATION: Path = ("serve", "generation_config")
+_ITS_FILE: Path = ("checkpoint", "files", "generation_config.json")
+
 
 class Typed:
     """What a lock and a host say of the settings that were typed."""
@@ -50,6 +53,8 @@ class Typed:
 
     def alike(self, fact: Fact[Any], expected: Any, found: Any) -> str:
         """Why a setting that only one side has is no difference; empty where it is one."""
+        if fact.path == _GENERATION and self._same_file(expected, found):
+            return "the model folder's own file"
         if (expected is ABSENT) is (found is ABSENT) or fact.path[0] not in _GROUPS:
             return ""
         value = found if expected is ABSENT else expected
@@ -92,6 +97,16 @@ class Typed:
     def gone(self, path: Path) -> bool:
         """Whether an option whose value is pinned was typed when it was locked, and is not typed on this host."""
         return self.counts and self._lock.asked.get(path, NOT_GIVEN) != NOT_GIVEN and self.left_out(path)
+
+    def _same_file(self, expected: Any, found: Any) -> bool:
+        """Whether one side says `auto` and the other names the very file that `auto` reads in the model's folder."""
+        words = {str(expected), str(found)}
+        if "auto" not in words or len(words) == 1:
+            return False
+        readings = self._readings.get(_ITS_FILE, ())
+        held = (readings[0].value if readings else ABSENT) if expected == "auto" else self._lock.values.get(_ITS_FILE)
+        digest = held.get("sha256") if isinstance(held, dict) else None
+        return digest is not None and digest in {each.removeprefix("sha256:") for each in words}
 
     def _decided(self, path: Path) -> bool:
         beside = _TOGETHER.get(path)

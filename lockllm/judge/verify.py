@@ -14,7 +14,7 @@ from lockllm.facts import keys, registry
 from lockllm.facts.check import since
 from lockllm.facts.fact import Fact, Path, Policy, Stage
 from lockllm.facts.observation import ABSENT, NOT_GIVEN, Check, CheckStatus, Observation, Raw
-from lockllm.judge import causes, fingerprint, ready, typed
+from lockllm.judge import causes, fingerprint, places, ready, typed
 from lockllm.judge.policy import compile_globs, inside
 from lockllm.judge.ready import Expected, Ready
 from lockllm.judge.report import Fingerprints, Report, Result, Status
@@ -105,7 +105,7 @@ class _Judge:
         self.results = {path: self._first(each) for path, each in expected.items()}
         self._asked(held)
         self._follow()
-        self.results = causes.explain(self.results)
+        self.results = places.told(causes.explain(self.results), self.witnesses.readings)
 
     def _with_extras(self, held: Ready) -> Mapping[Path, Expected]:
         """What is expected, and what was seen though the lock denies it, in registry order."""

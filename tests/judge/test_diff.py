@@ -171,3 +171,11 @@ def test_how_a_host_is_judged_is_added_changed_or_removed(change: dict[str, Any]
 def test_a_lock_beside_none_is_told_by_its_facts_and_rules_alone() -> None:
     other = msgspec.structs.replace(HELD, spec="other.toml", policy={"host.driver": Policy.REPORT})
     assert [each.fact.key for each in diff(other, Lock()).changes] == ["serve.dtype", 'policy."host.driver"']
+
+
+def test_what_is_typed_is_told_by_itself_only_where_no_value_tells_it() -> None:
+    path = ("serve", "ctx_size")
+    one, other = Lock(values={path: 512}, asked={path: 512}), Lock(values={path: 256}, asked={path: 256})
+    assert [change.fact.key for change in diff(one, other).changes] == ["serve.ctx_size"]
+    open_ = (Lock(asked={path: 512}), Lock(asked={path: 256}))
+    assert [change.fact.key for change in diff(*open_).changes] == ["asked.serve.ctx_size"]

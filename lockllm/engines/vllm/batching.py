@@ -109,7 +109,7 @@ def _tier(now: Case) -> tuple[int, int] | Unknown:
 
 
 def max_num_seqs(now: Case) -> Any:
-    """By GPU memory since 0.8.4, never more than the batched tokens."""
+    """By GPU memory since 0.8.5, never more than the batched tokens."""
     if now.v1 is None:
         return _NO_ENGINE
     if now.v1 is False:

@@ -34,14 +34,14 @@ _DEFAULT = {
     "serve.pipeline_parallel_size": "1",
     "serve.data_parallel_size": "1",
     "serve.max_model_len": "the checkpoint's context, scaled by RoPE (yarn: not since 0.30)",
-    "serve.max_num_seqs": "1024 from 70 GiB of GPU memory on (no A100; since 0.8.5), else 256; CPU 128 a worker; V0 256",
-    "serve.max_num_batched_tokens": "16384 from 160 GiB on (0.28), 8192 from 70 GiB on (no A100), else 2048",
+    "serve.max_num_seqs": "1024 from 70 GiB of GPU memory on (no A100 since 0.9.0), else 256; 1024 up to 0.8.3; CPU 128 a worker; V0 256",
+    "serve.max_num_batched_tokens": "16384 from 160 GiB on (0.28), 8192 from 70 GiB on (no A100 since 0.9.0), else 2048",
     "serve.enable_prefix_caching": "on since 0.8.0 (V1) for models that generate, hybrid ones since 0.26.0; off before",
     "serve.enable_chunked_prefill": "on since 0.8.0 (V1) for models that generate",
     "serve.enforce_eager": "false",
     "serve.attention_backend": "chosen at start by GPU, model and installed kernels",
     "serve.batch_invariant": "false",
-    "serve.seed": "0; none at 0.8",
+    "serve.seed": "0; none at 0.8, and with the V0 engine up to 0.11.0",
     "serve.generation_config": "auto since 0.8.0; none of the checkpoint's before",
     "serve.load_format": "auto",
     "serve.trust_remote_code": "false",
@@ -125,7 +125,8 @@ def _seen_at(fact: Fact[Any]) -> str:
         told.append("GET /server_info with VLLM_SERVER_DEV_MODE=1")
     if key in DUMPED.values() or any(key == row[0] for row in (*FIRST, *LAST, *SAID)):
         told.append("the start log")
-    if _option(fact.path) or key in _SET_BY:
+    name = _option(fact.path)
+    if key in _SET_BY or (name is not None and (name in options.history() or fact.path[:2] in GATHERED)):
         told.append("the command line of the server's process")
     if fact.path[0] == "env":
         told.append("the environment of the server's process")

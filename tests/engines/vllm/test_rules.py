@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lockllm.engines import Context
+from lockllm.facts import registry
 from tests.engines.vllm.material import VLLM, effective, failing, given
 
 QWEN = {
@@ -257,3 +258,15 @@ def test_settings_without_effect_are_told() -> None:
     assert "'true'" in word["check.settings_take_effect"]
     free = failing(VLLM.checks(given("m", "--max-model-len", "auto"), Context(version="0.32.0")))
     assert "free" in free["check.settings_take_effect"]
+
+
+def test_what_explain_says_of_defaults_is_what_the_rules_do() -> None:
+    """A100s lost the large batches at 0.9.0; a seed of none stayed with the V0 engine up to 0.11.0."""
+    told = {key: VLLM.where(registry.fact(key)).get("default", "") for key in ("serve.max_num_seqs", "serve.seed")}
+    assert "no A100 since 0.9.0" in told["serve.max_num_seqs"]
+    assert "V0 engine up to 0.11.0" in told["serve.seed"]
+
+
+@pytest.mark.parametrize("name", ["mooncake_ib_device", "base_gpu_id", "gpu_id_step"])
+def test_an_option_of_another_engine_is_seen_nowhere_here(name: str) -> None:
+    assert VLLM.where(registry.fact(f"serve.args.{name}")) == {}
