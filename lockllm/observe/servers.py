@@ -61,7 +61,7 @@ def by_pid(pid: int, root: Path = proc.PROC) -> Found:
         process = proc.read(pid, root)
     except proc.Gone as error:
         raise UsageError(str(error), where=f"--pid {pid}", mend=mend) from error
-    found = _climb(process, {**_tree(root), pid: process}, root, f"--pid {pid}")
+    found = _climb(process, {**proc.tree(root), pid: process}, root, f"--pid {pid}")
     if found.form is None and found.engine is None and not found.listens and not process.hidden:
         raise UsageError(f"process {pid}{_program(process)} is no server", where=f"--pid {pid}", mend=mend)
     return found
@@ -84,9 +84,10 @@ def by_address(server: http.Server, root: Path = proc.PROC, seconds: float = _RE
         if sockets.listeners(server.port, root) != ():
             reason = f"nothing listens on {where} of {server.host}: it is in use at another address"
         return Unobserved(there, reason, "start the server, or name its address")
-    processes = _tree(root)
+    processes = proc.tree(root)
     found: dict[int, Found] = {}
-    for process in proc.whole((processes[pid] for pid in pids if pid in processes), root):
+    listening = proc.whole((processes[pid] for pid in pids if pid in processes), root)
+    for process in listening:
         one = _climb(process, processes, root, f"it listens on {where}")
         if one.form is not None or one.engine is not None:
             found.setdefault(one.process.pid, one)
@@ -96,7 +97,7 @@ def by_address(server: http.Server, root: Path = proc.PROC, seconds: float = _RE
         return Unobserved(there, f"several servers take turns on {where}: {listed}", mend)
     if found:
         return next(iter(found.values()))
-    names = ", ".join(f"pid {pid}{_program(processes[pid])}" for pid in pids if pid in processes) or "it ended"
+    names = ", ".join(f"pid {each.pid}{_program(each)}" for each in listening) or "it ended"
     return Unobserved(there, f"what listens on {where} is no engine ({names}): only HTTP was asked", elsewhere)
 
 
@@ -136,11 +137,6 @@ def choose(engine: str | None, root: Path = proc.PROC) -> Found | None:
     listed = "; ".join(map(describe, found)) + more
     what = f"several LLM servers are running on this host: {listed}"
     raise UsageError(what, where="this host", mend=mend)
-
-
-def _tree(root: Path) -> dict[int, Process]:
-    """Every process by its place in the tree."""
-    return proc.everything(lambda process: False, root)
 
 
 def _forms(root: Path) -> tuple[dict[int, Process], dict[int, tuple[Form, bool]]]:
@@ -188,7 +184,7 @@ def _program(process: Process) -> str:
 
 def below(process: Process, root: Path = proc.PROC) -> tuple[Process, ...]:
     """Everything that runs below a process now."""
-    return proc.whole(proc.descendants(process.pid, _tree(root)), root)
+    return proc.whole(proc.descendants(process.pid, proc.tree(root)), root)
 
 
 def describe(found: Found) -> str:
