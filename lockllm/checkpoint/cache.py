@@ -113,7 +113,8 @@ def opened(root: str, where: str, *, everywhere: bool, read: bool = True) -> Cac
     problem = _private(where)
     if problem:
         return Cache(file=None, reason=f"{where} {problem}")
-    file = os.path.join(where, hashlib.sha256(os.fsencode(root), usedforsecurity=False).hexdigest()[:32] + ".json")
+    named = hashlib.sha256(_name(root), usedforsecurity=False).hexdigest()
+    file = os.path.join(where, named[:32] + ".json")
     boot = _boot()
     held = _read(file, boot)
     if held is None:
@@ -122,6 +123,18 @@ def opened(root: str, where: str, *, everywhere: bool, read: bool = True) -> Cac
         file=file, kind=kind, boot=boot, known=held.known, kept=held.files if read else {},
         headers=held.headers if read else None,
     )  # fmt: skip
+
+
+def _name(root: str) -> bytes:
+    """What a checkpoint is known by: its path; of one in another process's view not the pid, but what lies there."""
+    prefix = links.view(root)
+    if not prefix:
+        return os.fsencode(root)
+    try:
+        status = os.stat(root)
+    except OSError:
+        return os.fsencode(root)
+    return os.fsencode(root[len(prefix) :]) + b"\0%d-%d" % (status.st_dev, status.st_ino)
 
 
 def settler(cache: Cache) -> Callable[[int], bool]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lockllm import observe
-from lockllm.checkpoint import bounded, links
+from lockllm.checkpoint import bounded, cache, links
 from lockllm.observe import opening, proc, python, servers
 from tests.conftest import TINY
 from tests.observe import hosts
@@ -121,3 +121,18 @@ def test_no_link_leads_out_of_another_root(
         for name in ("loop", "pipe", "missing"):
             with pytest.raises(bounded.Malformed):
                 bounded.read_small(f"{root}/{name}")
+
+
+def test_digests_are_kept_for_a_model_that_the_next_server_reads_in_a_namespace_of_its_own(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCKLLM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_FRESH_NS", -(10**9))
+    first = shutil.copytree(TINY / "model", tmp_path / "first")
+    second = shutil.copytree(TINY / "model", tmp_path / "second")
+    (tmp_path / "model").mkdir()
+    for folder, kept in ((first, False), (first, True), (second, False), (second, True)):
+        with running([(folder, tmp_path / "model")], [home / "bin/vllm", "serve", tmp_path / "model"]) as (pid, _):
+            seen = observe.observe(observe.Request(pid=pid, gpu="none", cache="any", timeout=0.3))
+        evidence = {each.evidence for each in seen.readings if each.fact.path[:2] == ("checkpoint", "files")}
+        assert evidence == {"cached" if kept else "computed"}
