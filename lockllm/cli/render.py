@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     "--request",
     "request",
     metavar="FILE",
-    help="Body of a chat completion; `-` is standard input. Default: one user turn.",
+    help="Body of a chat completion; `-` is standard input. Default: one user turn. With --engine, "
+    "`add_generation_prompt` is true where the body leaves it out, as servers read it; else false.",
 )
 @click.option(
     "--special-tokens", "tokens", metavar="FILE", help="JSON of bos_token and others, or a tokenizer_config.json."
@@ -37,8 +38,8 @@ def command(
     """Render a chat template as the engine would.
 
     PATH is a checkpoint: a directory, a snapshot or repository of the Hub's cache, or a .gguf file; its special tokens are
-    taken too. The text is that of servers which render with transformers (transformers serve, vLLM, SGLang). TGI, llama.cpp
-    and Ollama have renderers of their own: ask the server.
+    taken too. With --engine the text is that of the server (transformers serve, vLLM, SGLang); without it that of
+    `apply_chat_template`. TGI, llama.cpp and Ollama have renderers of their own: ask the server.
     """
     from lockllm.cli import _inspecting
     from lockllm.prompt.command import Given, caveat, compose, shown

@@ -143,9 +143,7 @@ CHECKS = (
         since=2,
     ),
     CheckRow("check.stop_tokens_agree", "All files that declare stop tokens agree.", "answers may never end"),
-    CheckRow(
-        "check.bos_once", "Template and tokenizer add one beginning token between them.", "quality drops a little"
-    ),
+    CheckRow("check.bos_once", "The chat template prints the beginning token at most once.", "quality drops a little"),
     CheckRow(
         "check.template_reads_clock",
         "The chat template does not read the clock.",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockllm.prompt.scopes import read_from_outside
+
 if TYPE_CHECKING:
     from jinja2 import Environment, nodes
 
@@ -31,18 +33,22 @@ def analyze(env: Environment, source: str) -> dict[str, Any]:
         "clock": "strftime_now" in names,
         "chance": chance,
         "tokens": sorted(name for name in names if name.endswith("_token")),
-        "arguments": sorted(_arguments(tree, names - _FUNCTIONS - _REQUEST)),
+        "arguments": sorted(_given_by_callers(tree)),
+        "arguments_once": sorted(_arguments(tree, names - _FUNCTIONS - _REQUEST)),
         "reads": sorted(names & _REQUEST),
         "vllm_format": _vllm_format(tree),
         "sglang_format": "openai" if any(word in source for word in _MEDIA) else _sglang_format(tree),
     }
 
 
-def _arguments(tree: nodes.Template, names: set[str]) -> set[str]:
-    """The names that only a caller can give a value, or that the template asks for before it sets one itself.
+def _given_by_callers(tree: nodes.Template) -> set[str]:
+    """The names that a caller can give a value: some way through the template reads them before it sets them itself."""
+    names = read_from_outside(tree) - _FUNCTIONS - _REQUEST
+    return {name for name in names if not name.endswith("_token")}
 
-    jinja2 counts a variable that is set on one branch alone as undeclared: those are the template's own.
-    """
+
+def _arguments(tree: nodes.Template, names: set[str]) -> set[str]:
+    """The same by the rule that locks of edition 1 were made with: a name that one branch sets is the template's own."""
     from jinja2.nodes import Filter, Name, Test
 
     own = {each.name for each in tree.find_all(Name) if each.ctx != "load"}

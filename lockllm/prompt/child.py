@@ -165,7 +165,7 @@ def _template(task: Mapping[str, Any], jobs: list[dict[str, Any]]) -> Iterator[d
 
     def analyze() -> dict[str, Any]:
         found = analysis.analyze(env, source)
-        names = sum(len(name) for key in ("tokens", "arguments") for name in found[key])
+        names = sum(len(name) for key in ("tokens", "arguments", "arguments_once") for name in found[key])
         return found if names <= _LONGEST_NAMES else {"bound": "names"}
 
     def rendered(job: dict[str, Any]) -> dict[str, Any]:

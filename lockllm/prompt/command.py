@@ -50,7 +50,7 @@ def compose(held: Material | None, given: Given) -> tuple[Candidate, Rendered]:
     if held is None and given.template is None:
         raise UsageError("no template is named", mend="name a checkpoint, or give --template FILE")
     at = moment(given.now)
-    body = request(given.request)
+    body = _with_defaults(request(given.request), given.engine)
     if given.template is not None:
         chosen = template(given.template)
     else:
@@ -60,6 +60,17 @@ def compose(held: Material | None, given: Given) -> tuple[Candidate, Rendered]:
     applied = _rules(given)
     body = _as_engine(chosen.text or "", body, visible, at, given.engine)
     return chosen, render(chosen.text or "", body, visible, at, where=chosen.source, applied=applied)
+
+
+def _with_defaults(body: dict[str, Any], engine: str | None) -> dict[str, Any]:
+    """The body as an engine's chat completions read it: `add_generation_prompt` is true where it is left out.
+
+    vLLM `entrypoints/openai/chat_completion/protocol.py`, SGLang `entrypoints/openai/protocol.py`, transformers serve and
+    the others alike. `apply_chat_template` itself leaves it out, and so it stays where no engine is named.
+    """
+    if engine is None or body.get("continue_final_message"):
+        return body
+    return {"add_generation_prompt": True, **body}
 
 
 def caveat(engine: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ OWN_RENDERER = {
     ),
 }
 """Engines whose text Jinja does not reproduce -> why, and what to compare with."""
+_ADDRESS = re.compile(r" at 0x[0-9a-f]{6,16}>")
+"""How Python prints an object that has no text of its own."""
 _OUTSIDE = "put right what the reason names, and look again"  # the template is not at fault
 _SERVED_CLOCKS = {"llama.cpp": ("date_string", "datetime"), "ollama": ("date_string", "datetime")}
 
@@ -143,15 +146,19 @@ def _studied(
     silent = given.edition >= 2 and winner is not given.explicit and _is_silent(texts)
     if isinstance(special, str):
         texts = (Refused(special, world=True),) * len(texts)
+    by_chance = _by_chance(analysis, texts, given.edition)
     if isinstance(analysis, Refused):
         for name in ("context", "content_format"):
             yield Unobserved(("chat_template", name), f"the template cannot be read: {analysis.reason}")
     else:
-        yield from _read_of(analysis, given, source, by)
+        yield from _read_of(analysis, given, source, by, by_chance=by_chance)
     yield _clock(analysis, source, given)
     yield _silent(source) if silent else _renders(texts[0], source)
     yield _bos(texts[0], tokens, source)
     clock = None if isinstance(analysis, Refused) else reads_clock(analysis, given.engine) or bool(given.clock)
+    if by_chance and given.edition >= 2:
+        yield from _of_chance(source, given)
+        return
     if given.served is not None:
         yield from live.readings(given.served, clock)
     ids = _Ids(tokenizer_json, given)
@@ -171,6 +178,21 @@ def _studied(
         if clock and not _stopped(given.served, answers):
             answers = _rendered_at(given.served, winner.text or "", tokens, given, analysis, applied)
         yield _compared(given.served, answers, tokens.get("bos_token"), ids, clock=bool(clock))
+
+
+def _by_chance(analysis: Analysis | Refused, texts: Sequence[Rendered | Refused], edition: int) -> bool:
+    """Whether the texts are others at every rendering: by the syntax, or because a text holds the address of an object."""
+    told = isinstance(analysis, Analysis) and analysis.chance
+    return told or (edition >= 2 and any(isinstance(each, Rendered) and _ADDRESS.search(each.text) for each in texts))
+
+
+def _of_chance(source: str, given: Setup) -> Iterator[Unobserved | Check]:
+    """Nothing of such a text can be locked, or compared with the server's."""
+    reason = f"{source} prints chance: a random choice, or the address of an object; no two renderings are alike"
+    mend = "serve a template without random, lipsum() and names of functions in its text"
+    yield Unobserved(("prompt_probes",), reason, mend)
+    if given.served is not None:
+        yield Check("check.prompt_as_served", CheckStatus.UNKNOWN, reason, source, mend)
 
 
 def _examined(
@@ -263,10 +285,11 @@ def reads_clock(analysis: Analysis, engine: str | None) -> bool:
     return analysis.clock or any(name in analysis.arguments for name in _SERVED_CLOCKS.get(engine or "", ()))
 
 
-def _read_of(analysis: Analysis, given: Setup, source: str, by: By) -> Iterator[Reading]:
+def _read_of(analysis: Analysis, given: Setup, source: str, by: By, *, by_chance: bool) -> Iterator[Reading]:
     clock = ("clock",) if reads_clock(analysis, given.engine) else ()
-    chance = ("chance",) if analysis.chance else ()
-    yield seen("chat_template.context", (*clock, *chance, *analysis.arguments), f"syntax of {source}", by)
+    chance = ("chance",) if by_chance else ()
+    names = analysis.arguments if given.edition >= 2 else analysis.arguments_once
+    yield seen("chat_template.context", (*clock, *chance, *names), f"syntax of {source}", by)
     if not given.content_format and given.engine in {"vllm", "sglang"}:
         yield seen("chat_template.content_format", format_of(analysis, given.engine), f"syntax of {source}", By.RULE)
 
@@ -333,7 +356,7 @@ def _renders(answer: Rendered | Refused, source: str) -> Check:
 
 
 def _bos(answer: Rendered | Refused, tokens: Mapping[str, Any], source: str) -> Check:
-    """Only what the template alone shows: whether a tokenizer adds another depends on the server."""
+    """Only what the template alone shows: servers that render first add none when they tokenize, llama.cpp takes one off."""
     name = "check.bos_once"
     token = tokens.get("bos_token")
     if isinstance(answer, Refused):

@@ -43,6 +43,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     chance: bool
     tokens: tuple[str, ...]
     arguments: tuple[str, ...]
+    arguments_once: tuple[str, ...]  # by the rule of locks of edition 1
     reads: tuple[str, ...]
     vllm_format: str
     sglang_format: str

@@ -41,7 +41,25 @@ def test_a_template_that_rolls_dice_is_known(template: str) -> None:
         ("{% if enable_thinking %}x{% endif %}", ("enable_thinking",)),
         ("{% if not thinking is defined %}{% set thinking = false %}{% endif %}{{ thinking }}", ("thinking",)),
         ("{% set effort = effort|default('low') %}{{ effort }}", ("effort",)),
-        ("{% if tools %}{% set text = 'a' %}{% endif %}{{ text }}", ()),
+        ("{% if tools %}{% set text = 'a' %}{% endif %}{{ text }}", ("text",)),
+        ("{% if tools %}{% set a = 1 %}{% elif b %}{% set a = 2 %}{% endif %}{{ a }}", ("a", "b")),
+        ("{% if tools %}{% set a = 1 %}{% else %}{% set a = 2 %}{% endif %}{{ a }}", ()),
+        ("{% if tools %}{% set a = 1 %}{% else %}{{ raise_exception('no') }}{% endif %}{{ a }}", ()),
+        ("{% if tools %}{% set a = 1 %}{% endif %}{% if a is defined %}x{% endif %}", ("a",)),
+        ("{% for m in messages %}{% set a = m %}{% endfor %}{{ a }}", ("a",)),
+        ("{% for m in messages %}{% if m %}{% set a = 1 %}{% else %}{% continue %}{% endif %}{{ a }}{% endfor %}", ()),
+        ("{% for m in messages if m.x == role %}{% else %}{{ m }}{% endfor %}", ("m", "role")),
+        ("{% macro f(a, b=c) %}{{ a }}{{ b }}{{ caller() }}{{ d }}{% endmacro %}{% set d = 1 %}{{ f(1) }}", ("c",)),
+        ("{% macro f(a) %}{{ a }}{% endmacro %}{% for m in messages %}{% set a = f(m) %}{{ a }}{% endfor %}", ()),
+        ("{% macro f(a) %}{{ a }}{% endmacro %}{{ a }}", ("a",)),
+        ("{% set ns = namespace(x=1) %}{% set ns.x = y %}{{ ns.x }}", ("y",)),
+        ("{% set a %}{{ b }}{% endset %}{{ a }}", ("b",)),
+        ("{% set a, b = c %}{{ a }}{{ b }}", ("c",)),
+        ("{% with a = b %}{{ a }}{% endwith %}{{ a }}", ("a", "b")),
+        ("{% call(x) f() %}{{ x }}{{ y }}{% endcall %}", ("f", "y")),
+        ("{% filter replace(a, 'b') %}{{ c }}{% endfilter %}", ("a", "c")),
+        ("{% generation %}{% set a = 1 %}{{ a }}{{ b }}{% endgeneration %}", ("b",)),
+        ("{{ 'x' if a else b }}{{ {'k': c}[d] }}{{ [e][:f] }}", ("a", "b", "c", "d", "e", "f")),
         ("{% for m in messages %}{{ m.x }}{{ loop.index }}{% endfor %}{{ bos_token }}{{ image_token }}", ()),
         ("{% macro f(a) %}{{ a }}{{ b }}{% endmacro %}{{ f(range(3)) }}{{ namespace(c=1).c }}", ("b",)),
     ],
@@ -68,3 +86,7 @@ def test_arguments_are_the_names_that_only_a_caller_can_give(template: str, name
 def test_the_content_format_is_the_one_that_the_engine_takes(template: str, vllm: str, sglang: str) -> None:
     found = analyze(template)
     assert (found.vllm_format, found.sglang_format) == (vllm, sglang)
+
+
+def test_locks_of_edition_1_keep_the_rule_that_they_were_made_with() -> None:
+    assert analyze("{% if tools %}{% set text = 'a' %}{% endif %}{{ text }}").arguments_once == ()

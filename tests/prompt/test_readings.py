@@ -119,7 +119,7 @@ def test_each_probe_sees_another_part_of_a_template() -> None:
 
 def test_the_clock_is_a_fact_and_a_finding_and_moves_no_probe() -> None:
     found = look({"chat_template.jinja": (TEMPLATES / "granite-3.3.jinja").read_text()})
-    assert values(found)["chat_template.context"] == ("clock", "controls", "thinking")
+    assert values(found)["chat_template.context"] == ("clock", "available_tools", "controls", "thinking")
     assert status(found, "check.template_reads_clock") is CheckStatus.FAIL
     again = look({"chat_template.jinja": (TEMPLATES / "granite-3.3.jinja").read_text()})
     assert values(again) == values(found)
@@ -224,3 +224,30 @@ def test_only_an_interpreter_that_may_be_run_is_used(tmp_path: Path) -> None:
     assert interpreter.allowed(str(program)) is None
     assert interpreter.allowed(sys.executable) is None
     assert interpreter.allowed(None) is None
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        SIMPLE + "{{ raise_exception }}",
+        SIMPLE + "{{ messages|map('upper') }}",
+        SIMPLE + "{{ cycler('a') }}",
+        SIMPLE + "{{ messages[0].items }}",
+        SIMPLE + "{{ lipsum() }}",
+        SIMPLE + "{{ [1, 2]|random }}",
+    ],
+)
+def test_a_text_that_is_another_at_every_rendering_is_told_as_chance_and_locked_as_no_text(template: str) -> None:
+    found = look({"chat_template.jinja": template})
+    assert "chance" in values(found)["chat_template.context"]
+    assert values(found)["chat_template.sha256"] == hashlib.sha256(template.encode()).hexdigest()
+    assert not [key for key in values(found) if key.startswith("prompt_probes.")]
+    assert [each for each in found.unobserved if each.path == ("prompt_probes",) and "prints chance" in each.reason]
+    before = look({"chat_template.jinja": template}, Setup(edition=1))
+    assert "prompt_probes.user.text" in values(before)
+
+
+def test_what_users_write_about_addresses_is_no_chance() -> None:
+    found = look({"chat_template.jinja": SIMPLE + "<the door at 0x12> {{ [1]|length }}"})
+    assert "chance" not in values(found)["chat_template.context"]
+    assert "prompt_probes.user.text" in values(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,3 +218,21 @@ def test_an_engine_that_would_take_a_template_of_its_own_is_told(
     (tmp_path / "params.json").write_text("{}")
     assert render(tmp_path, "--engine", "vllm") == 2
     assert "the engine takes a template of its own (built-in: mistral-common)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "transformers", "tensorrt-llm", "lmdeploy"])
+def test_servers_ask_for_an_answer_where_the_body_does_not_say(
+    engine: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "t.jinja").write_text("{{ messages[-1].content }}|{{ add_generation_prompt }}")
+
+    def text(body: dict[str, Any], *words: str) -> str:
+        (folder / "r.json").write_text(json.dumps({"messages": [{"role": "user", "content": "a"}], **body}))
+        assert render("--template", folder / "t.jinja", "--request", folder / "r.json", *words) == 0
+        return capsys.readouterr().out
+
+    assert text({}, "--engine", engine) == "a|True"
+    assert text({"add_generation_prompt": False}, "--engine", engine) == "a|False"
+    assert text({"add_generation_prompt": True}, "--engine", engine) == "a|True"
+    assert text({}) == "a|False"
+    assert text({"add_generation_prompt": True}) == "a|True"
