@@ -249,7 +249,10 @@ class _Filler:
             env={path[1]: str(value) for path, value in self.spec.values.items() if path[0] == "env"},
             installed=self.sources.installed,
         )
-        told = [*engine.effective(given, context), *twins.of(engine, given, context)]
+        told = [
+            *engine.effective(given, context),
+            *(each for each in twins.of(engine, given, context) if not self._untyped(each.fact.path)),
+        ]
         told = stated.settled(engine, context, None if self._upgrade else self.old, told, self._moved)
         bare = engine.effective(Given(engine=given.engine), context)
         self.ruled = frozenset(each.fact.path for each in bare if isinstance(each, Reading))
@@ -283,6 +286,15 @@ class _Filler:
     def _is_open(self, path: Path) -> bool:
         typed = path in self.spec.values or path in self.spec.auto
         return asked.counts(path) and path in self.unpinned and not typed and not self._holds(path)
+
+    def _untyped(self, path: Path) -> bool:
+        """Whether a value is in force on the host although nobody typed the option: then the spec pins the value alone."""
+        if self._seen_absent(path):
+            return True
+        old = self.old.values if self.old is not None and not self._upgrade else {}
+        named = {each: value for each, value in self.spec.values.items() if each[0] == "serve"}
+        stands = bool(old) and all(each in old and old[each] == value for each, value in named.items())
+        return stands and path not in old
 
     def probes(self) -> None:
         """What could not be rendered here: from the observation, else as it was, where all that it hangs on still is."""
