@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from lockllm.checkpoint import Look, again, links
 from lockllm.checkpoint.stamps import Ledger
@@ -24,7 +25,8 @@ _WORKER = re.compile(r"(?:vllm|sglang)::", re.IGNORECASE)
 
 def look(pile: Pile, serving: Serving, main: Look | None, ledger: Ledger) -> None:
     """Hold files, processes and the listener against the first look; what moved becomes a finding, and its facts unknown."""
-    _files(pile, main, again.moved(ledger))
+    if serving.found is None or serving.found.process.root == Path("/") or proc.alive(serving.found.process):
+        _files(pile, main, again.moved(ledger))  # else its view of the files ended with it
     if serving.found is not None:
         problem = next(_server(serving.found, serving), None)
         if problem is not None:
@@ -114,7 +116,12 @@ def _server(found: Found, serving: Serving) -> Iterator[str]:
 
 
 def _computes(found: Found, process: proc.Process) -> bool:
-    """Whether a process below the server is a part of it, and no helper that comes and goes."""
+    """Whether a process below the server is a part of it, and no helper that comes and goes.
+
+    A child that is about to become a helper bears the words of its parent, and holds its sockets, until it does.
+    """
+    if process.argv and process.argv == found.process.argv:
+        return False
     if _WORKER.match(process.title) or (process.argv and servers.form_of(process) is not None):
         return True
     port = {each[1] for each in found.listens}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -362,3 +363,75 @@ def test_a_file_that_the_command_names_is_what_the_server_read(home: Path, optio
         assert (found.status.value, found.detail) == ("fail", f"changed or replaced since the server started: {link}")
     else:
         assert found.status.value == "pass"
+
+
+@contextmanager
+def of_repository(home: Path, snapshot: Path) -> Iterator[int]:
+    """A stand-in for a server of the repository org/name in the Hub's cache."""
+    with hosts.running([home / "bin/vllm", "serve", "org/name"], {"HF_HOME": str(snapshot.parents[3])}) as (pid, _):
+        yield pid
+
+
+def download(snapshot: Path) -> None:
+    """What the Hub's client leaves: blobs, links to them, and the ref."""
+    blobs = snapshot.parents[1] / "blobs"
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text(snapshot.name)
+    for file in (TINY / "model").iterdir():
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        shutil.copy(file, blobs / digest)
+        (snapshot / file.name).symlink_to(f"../../blobs/{digest}")
+
+
+@pytest.mark.parametrize("when", ["before the start", "after the start", "one file again after the start"])
+def test_a_model_that_the_server_downloads_itself_is_told_apart_from_one_that_was_replaced(
+    home: Path, tmp_path: Path, when: str
+) -> None:
+    snapshot = tmp_path / "hf" / "hub" / "models--org--name" / "snapshots" / ("a" * 40)
+    if when != "after the start":
+        download(snapshot)
+    with of_repository(home, snapshot) as pid:
+        if when == "after the start":
+            download(snapshot)
+        elif when.startswith("one file"):
+            blob = (snapshot / NAME).resolve()
+            shutil.copy2(blob, tmp_path / "new")
+            (tmp_path / "new").replace(blob)
+        found = check(look(pid), "server_current")
+    status = {"before the start": "pass", "after the start": "unknown"}.get(when, "fail")
+    assert found.status.value == status, found
+    if status == "unknown":
+        assert found.detail == "downloaded since the process began: org/name; what it loaded is not proven"
+
+
+def test_a_helper_that_comes_and_goes_is_no_part_of_the_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = home / "bin" / "vllm"
+    script.write_text(
+        f"#!{home}/bin/python\nimport os, socket, sys\n"
+        "listener = socket.create_server(('127.0.0.1', 0))\n"
+        "print(listener.getsockname()[1], flush=True)\n"
+        "sys.stdin.readline()\n"
+        "if os.fork() == 0: sys.stdin.read(); os._exit(0)\n"
+        "print('forked', flush=True); sys.stdin.read()\n"
+    )
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([script, "serve", home.parent / "model"], **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        real = looking.look
+
+        def slow(*words: Any) -> Any:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            return real(*words)
+
+        monkeypatch.setattr(looking, "look", slow)
+        found = check(look(process.pid), "server_current")
+        process.stdin.close()
+    assert found.status.value == "pass"
