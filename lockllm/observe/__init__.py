@@ -72,7 +72,7 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
         seen_machine: Machine | None = _result(machine)
         looked: Files = files.result()
     host = hosting.host(pile, request, found, seen_machine) if seen_machine is not None else {}
-    _files(pile, looked)
+    _files(pile, looked, request.edition)
     if said is not None:
         pile.checks.append(said.check)
     if engine is not None:
@@ -151,8 +151,10 @@ def _guarded(pile: Pile, what: str, read: Callable[[], Iterable[Any]]) -> None:
             pile.unobserved.append(Unobserved((group,), reason, "report it with the output of lockllm observe"))
 
 
-def _files(pile: Pile, looked: Files) -> None:
+def _files(pile: Pile, looked: Files, edition: int) -> None:
     pile.add([*looked.readings, *looked.unobserved])
+    if edition > 1:
+        pile.checks += [check for each in looked.others for check in looking.beside(each)]
     if looked.main is None:
         return
     pile.add([*looked.main.readings, *looked.main.unobserved, *looked.main.checks])

@@ -14,13 +14,17 @@ from lockllm.checkpoint.reading import Hashing
 from lockllm.engines import Given, Model
 from lockllm.errors import LockllmError
 from lockllm.facts.fact import Path, Stage
-from lockllm.facts.observation import By, Reading, Unobserved
+from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import find, seen
 from lockllm.facts.types import whole
 from lockllm.observe import serving as places
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 
+_BESIDE = frozenset({
+    "check.no_pointer_files", "check.weights_readable", "check.adapter_rank", "check.tokenizer_understood",
+})  # fmt: skip
+"""Findings that hold of a part of a checkpoint, too: a tokenizer alone has no weights."""
 _LOAD_FORMAT: Path = ("serve", "load_format")
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 
@@ -78,6 +82,14 @@ def look(request: Request, serving: Serving, place: tuple[str, str | None, str] 
         main=main, prompt=prompt, source=source, readings=tuple(found), unobserved=tuple(unseen),
         others=tuple(each for each in others if each is not None),
     )  # fmt: skip
+
+
+def beside(look: Look) -> Iterator[Check]:
+    """What a tokenizer, a draft model or an adapter says against itself: that no file is its content, or of another rank."""
+    where = look.layout.repo or look.layout.given
+    for check in look.checks:
+        if check.name in _BESIDE and check.status is CheckStatus.FAIL:
+            yield msgspec.structs.replace(check, detail=f"{where}: {check.detail}")
 
 
 def hashing(request: Request, serving: Serving) -> Hashing:

@@ -143,7 +143,7 @@ def _studied(
     tokens = {} if isinstance(special, str) else special
     analysis, texts = examine(winner.text or "", tokens, given, applied)
     yield from _identity(resolution, by)
-    silent = given.edition >= 2 and winner is not given.explicit and _is_silent(texts)
+    silent = given.edition >= 2 and given.engine not in OWN_RENDERER and _is_silent(texts)
     if isinstance(special, str):
         texts = (Refused(special, world=True),) * len(texts)
     by_chance = _by_chance(analysis, texts, given.edition)
