@@ -25,7 +25,19 @@ LONG = (("checkpoint", "files"), ("checkpoint", "blake3"), ("prompt_probes",))
 """Tables that stand at the end, one fact a line."""
 EDITION = 2
 """The rules that a new lock is judged by. A lock keeps its own: rules that came later only report on it."""
-_RESERVED = ("lock_version", "edition", "spec", "facts", "unpinned", "absent", "asked", "requires", "policy", "waive")
+_RESERVED = (
+    "lock_version",
+    "edition",
+    "spec",
+    "facts",
+    "accepted",
+    "unpinned",
+    "absent",
+    "asked",
+    "requires",
+    "policy",
+    "waive",
+)
 _MOST_FACTS = 20_000  # besides files
 # Of a policy or waiver and a fact of the group that it names: each takes more than a microsecond.
 _MOST_PAIRS = 1_000_000
@@ -49,6 +61,9 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
     exclude: tuple[str, ...] = ()
     via: Mapping[Path, str] = {}  # where a value comes from: a comment, never judged
     spec: str = "llm.toml"  # the spec's file name, beside the lock
+    accepted: tuple[
+        Path, ...
+    ] = ()  # facts taken from a host where the spec resolves to another value: kept until upgraded
     edition: int = 1  # the rules that it is judged by: 1 where the lock names none
     warnings: tuple[str, ...] = ()
 
@@ -115,6 +130,7 @@ def read(text: str, name: str = "llm.lock") -> Lock:
         exclude=settings.get("exclude", ()),
         via=_vias(text),
         spec=_spec_name(data.get("spec", "llm.toml"), problem),
+        accepted=_accepted(data.get("accepted", []), problem),
         edition=_edition(data.get("edition", 1), problem),
         warnings=tuple(warnings),
     )
@@ -139,6 +155,8 @@ def write(lock: Lock) -> str:
     head = f"lock_version = {VERSION}\n"
     if lock.edition > 1:
         head += f"edition = {lock.edition}\nspec = {keys.quoted(lock.spec)}\nfacts = {_count(lock)}\n"
+        if lock.accepted:
+            head += f"accepted = {toml.value([keys.dotted(path) for path in registry.ordered(lock.accepted)])}\n"
     parts = [HEADER.format(spec=_printable(lock.spec)), head]
     if lock.unpinned:
         parts.append(
@@ -334,6 +352,17 @@ def _spec_name(raw: Any, problem: Any) -> str:
         return raw
     problem(("spec",), f"spec must be the name of a file beside the lock, found {raw!r}", "run `lockllm lock`")
     return "llm.toml"
+
+
+def _accepted(raw: Any, problem: Any) -> tuple[Path, ...]:
+    """The keys of the facts that were taken from a host."""
+    try:
+        if isinstance(raw, list) and all(isinstance(each, str) for each in raw):
+            return tuple(registry.current(keys.parse(each)) for each in raw)
+    except ValueError:
+        pass
+    problem(("accepted",), "accepted must be a list of keys", "run `lockllm lock`")
+    return ()
 
 
 def _edition(raw: Any, problem: Any) -> int:

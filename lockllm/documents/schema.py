@@ -133,6 +133,7 @@ def of_lock() -> dict[str, Any]:
                 "minimum": 0,
                 "description": "How many facts the lock holds, absent and asked ones too.",
             },
+            "accepted": {**TEXTS, "description": "Facts taken from a host where the spec resolves to another value."},
             "unpinned": {**reasons, "description": "Facts that are not held, and why."},
             **tables,
             "absent": {

@@ -26,6 +26,8 @@ from lockllm.resolve.agreement import Disagreement, disagreements
 SPEC = "llm.toml"
 _FILES = ("checkpoint", "tokenizer", "quantization", "chat_template", "adapters", "draft", "prompt_probes")
 _STACK = ("packages", "libraries", "cuda", "rocm")
+_TAKEN = ("serve", "sampling", "chat_template", "tokenizer", "quantization", "draft", "adapters", "prompt_probes")
+"""Groups that the spec resolves anew every time: what was accepted of them is remembered."""
 _ASKED = ("serve", "sampling")
 _ASKED_OF_THE_HUB = (("checkpoint", "repo"), ("checkpoint", "revision"), ("checkpoint", "commit"))
 _NO_ENVIRONMENT = "the engine is not installed here; run `lockllm observe` on the host and lock with --observation"
@@ -72,9 +74,20 @@ class Filled(msgspec.Struct, frozen=True):
 
 def fill(spec: Spec, sources: Sources, old: Lock | None, options: Options) -> Filled:
     """The lock of one spec. Never guesses: what no source has is unpinned with the reason."""
-    filled = _Filler(spec, sources, old, options).filled()
-    taken = _accepted(filled, sources, options)
-    return _Filler(spec, sources, old, options, taken).filled() if taken else filled
+    kept = dict(_still_accepted(spec, old, options))
+    filled = _Filler(spec, sources, old, options, kept, frozenset(kept)).filled()
+    taken = {**kept, **_accepted(filled, sources, options)}
+    return (
+        _Filler(spec, sources, old, options, taken, frozenset(kept)).filled() if taken.keys() != kept.keys() else filled
+    )
+
+
+def _still_accepted(spec: Spec, old: Lock | None, options: Options) -> Iterator[tuple[Path, Reading]]:
+    """What an earlier lock took from a host against the spec: it stays until the spec names it, or an upgrade asks again."""
+    for path in old.accepted if old is not None else ():
+        held = old is not None and (path in old.values or path in old.absent)
+        if held and old is not None and path not in spec.values and path not in spec.auto and not options.renews(path):
+            yield path, Reading(registry.find(path), old.values.get(path, ABSENT), "the older lock", By.PROCESS)
 
 
 def _accepted(filled: Filled, sources: Sources, options: Options) -> dict[Path, Reading]:
@@ -93,9 +106,10 @@ def _accepted(filled: Filled, sources: Sources, options: Options) -> dict[Path, 
 
 class _Filler:
     def __init__(
-        self, spec: Spec, sources: Sources, old: Lock | None, options: Options, taken: Mapping[Path, Reading] = {}
-    ) -> None:
-        self.spec, self.sources, self.taken = spec, sources, taken
+        self, spec: Spec, sources: Sources, old: Lock | None, options: Options, taken: Mapping[Path, Reading] = {},
+        told: frozenset[Path] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.spec, self.sources, self.taken, self.told = spec, sources, taken, told
         self.old = old
         self.values: dict[Path, Any] = {}
         self.via: dict[Path, str] = {}
@@ -340,7 +354,8 @@ class _Filler:
         for path, reading in self.taken.items():
             self.values.pop(path, None)
             self.put(reading.fact, reading.value, "observation")
-            self._say_how_to_keep(reading)
+            if path not in self.told:
+                self._say_how_to_keep(reading)
 
     def _say_how_to_keep(self, reading: Reading) -> None:
         if reading.fact.group in _ASKED and reading.fact.settable and reading.value is not ABSENT:
@@ -364,6 +379,7 @@ class _Filler:
             exclude=spec.exclude,
             via=self.via,
             spec=self._spec_name,
+            accepted=tuple(path for path in self.taken if path[0] in _TAKEN),
             edition=EDITION,
             asked=self._asked(),
         )

@@ -258,6 +258,26 @@ def test_a_host_that_disagrees_is_an_error_and_the_old_lock_stays(folder: Path, 
     assert (locked(folder).get("serve.dtype"), locked(folder).get("serve.seed")) == ("float16", 7)
 
 
+def test_what_was_accepted_of_a_host_stays_until_it_is_asked_again(folder: Path, call: Call) -> None:
+    spec(folder, '[serve]\ndtype = "bfloat16"\n')
+    seen = host(folder, {"serve.seed": 7, "serve.dtype": "bfloat16", "sampling.temperature": 0.3})
+    assert call("lock", "--observation", seen).code == 2
+    taken = ("--accept-observed", "serve.seed", "--accept-observed", "sampling.temperature")
+    assert call("lock", "--observation", seen, *taken).code == 0
+    first = locked(folder)
+    assert set(first.accepted) == {("serve", "seed"), ("sampling", "temperature")}
+    for again in (call("lock", "--observation", seen), call("lock"), call("lock", "--check")):
+        assert again.code == 0, again.err
+        assert locked(folder) == first
+    assert call("verify", "--observation", seen, "--only", "serve.seed").code == 0
+    spec(folder, '[serve]\ndtype = "bfloat16"\nseed = 9\n')
+    assert call("lock", "--check").code == 1
+    call("lock")
+    assert (locked(folder).get("serve.seed"), locked(folder).accepted) == (9, (("sampling", "temperature"),))
+    call("lock", "--upgrade-fact", "sampling.*")
+    assert (locked(folder).get("sampling.temperature") != 0.3, locked(folder).accepted) == (True, ())
+
+
 def test_a_disagreement_is_told_in_values_that_people_read(folder: Path, call: Call) -> None:
     call("lock")
     held = locked(folder)
