@@ -31,6 +31,8 @@ _HOLDS: Mapping[Path, tuple[Path, ...]] = {
 _TOGETHER: Mapping[Path, Path] = {("serve", "seed"): ("sampling", "seed")}
 """Facts that one argument of llama.cpp gives beside another, which decides where it is pinned."""
 
+_BY_VARIABLE: frozenset[Path] = frozenset({("serve", "attention_backend")})
+"""Settings that a variable may give to a vLLM that overwrites its environment: where that is hidden, who knows."""
 _GENERATION: Path = ("serve", "generation_config")
 _ITS_FILE: Path = ("checkpoint", "files", "generation_config.json")
 
@@ -44,6 +46,8 @@ class Typed:
         self._stated = {each.fact.path: each for each in observation.asked if each.by is By.DEFAULT}
         self.asked = {each.fact.path: each for each in observation.asked if each.by is not By.DEFAULT}
         self.whole = TYPED_WHOLE in observation.complete
+        hides = lock.get("engine.name") == "vllm" and ("env",) not in observation.complete
+        self._hidden = _BY_VARIABLE if hides else frozenset()
         self._known: dict[bool, Mapping[Path, Any]] = {}
 
     @property
@@ -68,6 +72,10 @@ class Typed:
             return f"what it is where it is left out: {stated.source}"
         return ""
 
+    def cannot_tell(self, path: Path) -> bool:
+        """Whether a setting that was typed when it was locked may be given by a variable that is hidden here."""
+        return path in self._hidden and self._lock.asked.get(path, NOT_GIVEN) != NOT_GIVEN and path not in self.asked
+
     def differences(self, held: Mapping[Path, Any]) -> Iterator[tuple[Fact[Any], Any, Any, Reading | None]]:
         """The settings that were typed on one side only, or otherwise, and whose value the lock does not hold.
 
@@ -88,7 +96,7 @@ class Typed:
 
     def left_out(self, path: Path) -> bool:
         """Whether the host's command was read and does not type a setting."""
-        return self.whole and path not in self.asked and path[0] in _GROUPS
+        return self.whole and path not in self.asked and path[0] in _GROUPS and path not in self._hidden
 
     def only_shown(self, fact: Fact[Any]) -> bool:
         """Whether a running server alone told the lock a value: it holds that nobody typed it."""

@@ -158,6 +158,9 @@ class _Judge:
                 expected=typed.shown(fact, locked, None), found=typed.shown(fact, found, reading),
                 readings=(reading,) if reading is not None else (), mend=_EXTRA if locked is ABSENT else fact.mend,
             )  # fmt: skip
+            if self._typed.cannot_tell(fact.path):
+                more[fact.path] = self._unseen(msgspec.structs.replace(blank, seen=False, found=None), locked)
+                continue
             more[fact.path] = self._differs(blank, locked, Word(seen=True, value=found, source=source))
         if more:
             every = {**self.results, **more}

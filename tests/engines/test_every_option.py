@@ -103,7 +103,7 @@ def host(engine: str, said: Given) -> Observation:
     )
     return Observation(
         readings=(*who, *said.readings, *(each for each in told if isinstance(each, Reading))),
-        complete=frozenset({("serve", "args"), ("serve", "chat_template_kwargs"), TYPED_WHOLE}),
+        complete=frozenset({("env",), ("serve", "args"), ("serve", "chat_template_kwargs"), TYPED_WHOLE}),
         asked=tuple(typed(said)), stage=Stage.PREFLIGHT,
     )  # fmt: skip
 

@@ -41,7 +41,7 @@ def host(
     told = [each for each in engine.effective(said, context) if isinstance(each, Reading)]
     return Observation(
         readings=(*(registry.seen(key, value, "seen", By.FILE) for key, value in facts.items()), *said.readings, *told),
-        complete=frozenset({("serve", "args"), ("serve", "chat_template_kwargs"), TYPED_WHOLE}), asked=tuple(typed(said)),
+        complete=frozenset({("env",), ("serve", "args"), ("serve", "chat_template_kwargs"), TYPED_WHOLE}), asked=tuple(typed(said)),
         stage=Stage.PREFLIGHT,
     )  # fmt: skip
 
@@ -190,3 +190,46 @@ def test_a_value_that_only_a_running_server_showed_is_not_due_before_one_runs() 
     )  # fmt: skip
     assert verify(shown, host()).exit_code == 0
     assert set(differing(verify(shown, host("--attention-backend", "TRITON_ATTN")))) == {"serve.attention_backend"}
+
+
+def test_a_setting_that_a_hidden_variable_may_give_is_unknown_and_not_gone() -> None:
+    """vLLM overwrites its environment: VLLM_ATTENTION_BACKEND of a running server cannot be seen."""
+    words = ("--attention-backend", "FLASHINFER")
+    hidden = msgspec.structs.replace(host(), complete=host().complete - {("env",)})
+    for lock in (locked(host(*words)), msgspec.structs.replace(locked(host()), asked={BACKEND: "FLASHINFER"})):
+        report = verify(lock, hidden)
+        assert (report.exit_code, differing(report)) == (3, {})
+
+
+SPELLED = {
+    "sglang": (("python3", "-m", "sglang.launch_server", "--model-path", "m"), "0.5.23", [
+        ("--schedule-policy", "fcfs"), ("--fp4-gemm-runner-backend", "auto"), ("--sampling-defaults", "model"), ("--tp", "1"),
+        ("--watchdog-timeout", "9"), ("--stream-interval", "1"), ("--log-level", "debug"), ("--moe-runner-backend", "auto"),
+        ("--kv-cache-dtype", "auto"), ("--load-balance-method", "auto"),
+    ]),
+    "llama.cpp": (("llama-server", "-m", "m.gguf"), "b11549", [
+        ("--poll", "50"), ("--prio", "0"), ("--reasoning-budget", "-1"), ("--no-context-shift",), ("-fa", "auto"), ("-np", "-1"),
+        ("--keep", "0"), ("-ctk", "f16", "-ctv", "f16"), ("--reasoning-format", "auto"), ("-c", "0"), ("--temp", "0.8"),
+    ]),
+    "lmdeploy": (("lmdeploy", "serve", "api_server", "m"), "0.18.0", [
+        ("--backend", "turbomind"), ("--communicator", "nccl"), ("--cache-block-seq-len", "64"), ("--quant-policy", "0"),
+        ("--generation-config", "auto"), ("--tp", "1"),
+    ]),
+    "tgi": (("text-generation-launcher", "--model-id", "m"), "3.3.7", [
+        ("--max-waiting-tokens", "20"), ("--waiting-served-ratio", "0.3"), ("--max-concurrent-requests", "128"),
+    ]),
+    "transformers": (("transformers", "serve", "m"), "5.24.0", [
+        ("--device", "cpu"), ("--device", "auto"), ("--model-timeout", "300"), ("--dtype", "auto"), ("--reasoning", "auto"),
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"), [(engine, words) for engine, (_, _, rows) in SPELLED.items() for words in rows]
+)  # fmt: skip
+def test_spelled_out_defaults_of_the_other_engines_are_no_difference(engine: str, words: tuple[str, ...]) -> None:
+    command, version, _ = SPELLED[engine]
+    facts = {**VLLM, "engine.name": engine, "engine.version": version}
+    plain, spelled = host(facts=facts, command=command), host(*words, facts=facts, command=command)
+    assert differing(verify(locked(plain), spelled)) == {}
+    assert differing(verify(locked(spelled), plain)) == {}

@@ -189,6 +189,13 @@ def test_a_server_is_the_gpus_that_it_uses(host: Host) -> None:
     assert few.checks["check.gpus_enough"].status.value == "fail"
 
 
+def test_too_few_gpus_are_no_fault_where_others_may_lie_on_other_nodes(host: Host) -> None:
+    machine = host.look(ONE)
+    said = gpu_facts.gpu_facts(machine, gpu_facts.pick(machine, {}, frozenset()), Used(16, "test", 16, spread=True))
+    told = next(check for check in said.checks if check.name == "check.gpus_enough")
+    assert (told.status.value, "Ray may place the others" in told.detail) == ("unknown", True)
+
+
 @pytest.mark.parametrize(
     "changes, key, reason",
     [

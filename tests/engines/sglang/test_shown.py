@@ -133,3 +133,18 @@ def test_a_body_of_another_shape_is_no_traceback(body: Any) -> None:
 def test_sglang_is_told_from_other_engines() -> None:
     assert SGLANG.detect(answers("A-default"))
     assert not SGLANG.detect([Answer(probe=SGLANG.probes[0], status=200, headers={}, text="", json={"model_id": "m"})])
+
+
+@pytest.mark.parametrize(
+    ("field", "chosen"),
+    [
+        ("fp4_gemm_runner_backend", "flashinfer_cudnn"),
+        ("moe_runner_backend", "flashinfer_trtllm"),
+        ("mamba_backend", "flashinfer"),
+    ],
+)
+def test_kernels_that_the_server_chose_otherwise_are_another_value(field: str, chosen: str) -> None:
+    """One release chose other kernels than the one before, under the same command."""
+    before, after = told("A-default"), told("A-default", **{field: chosen})
+    assert after[f"kernels.{field}"] == chosen
+    assert before[f"kernels.{field}"] != chosen

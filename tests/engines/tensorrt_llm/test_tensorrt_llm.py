@@ -124,3 +124,14 @@ def test_a_command_says_again_what_it_was_made_from() -> None:
     assert TRTLLM.command({("serve", "attention_backend"): "FLASHINFER"}, Context()).notes == (
         "serve.attention_backend: put `attn_backend: FLASHINFER` into the file of --config",
     )
+
+
+@pytest.mark.parametrize("word", ["auto", "trtllm"])
+def test_where_sampling_defaults_come_from_is_kept_and_auto_is_a_place(word: str) -> None:
+    found = given("org/m", "--config", "c.yaml", files={"c.yaml": f"generation_config: {word}\n"})
+    assert replay.facts(found.readings)["serve.args.generation_config"] == word
+    told = {
+        each.path if isinstance(each, Unobserved) else each.fact.path: isinstance(each, Unobserved)
+        for each in TRTLLM.effective(found, Context(version="1.2.0"))
+    }
+    assert told["sampling", "temperature"] is (word == "auto")
