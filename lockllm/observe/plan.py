@@ -15,8 +15,9 @@ import msgspec
 from lockllm import engines
 from lockllm.checkpoint import contents, links, stamps
 from lockllm.engines import Form, Given, Installed, MayBeMissing, Model, _redaction
-from lockllm.engines._launch import Unwrapped, recognise, unwrap
+from lockllm.engines._launch import Unwrapped, hosts, recognise, unwrap
 from lockllm.engines._launch.containers import version_of
+from lockllm.engines._launch.forms import find
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import By, Check, Reading, Unobserved
 from lockllm.facts.registry import seen
@@ -66,7 +67,7 @@ def plan(
     warnings = list(unwrapped.warnings)
     where = os.path.join(cwd or "/", unwrapped.cwd)
     inside = {**_env_files(unwrapped.env_files, cwd, read, warnings), **unwrapped.env}
-    form = None if unwrapped.opaque else recognise(unwrapped.argv)
+    form = None if unwrapped.opaque else recognise(unwrapped.argv) or _hosted(unwrapped, where, read, warnings)
     by = By.PROCESS if live else By.PLAN
     told = [*_host(unwrapped, by)]
     hidden = [value for name, value in inside.items() if is_secret(name)]
@@ -142,6 +143,19 @@ def contents_of(planned: Plan, by: By = By.PLAN) -> Iterator[Reading | Unobserve
     """What the files hold that a command names which was only read."""
     if planned.given is not None:
         yield from contents.readings(planned.given, lambda name: place(planned, name), by)
+
+
+def _hosted(unwrapped: Unwrapped, where: str, read: Read, warnings: list[str]) -> Form | None:
+    """The launch form of the engine behind a host that hands options on, such as KServe or Ray Serve LLM."""
+    found = find(unwrapped.argv) if unwrapped.host else None
+    if found is None or found.shape.engine:
+        return None
+    name = hosts.wants(unwrapped.host, found.args)
+    files = _files([name], where, unwrapped, read, warnings) if name is not None else {}
+    hosted = hosts.form(unwrapped.host, found.program, found.args, files.get(name or ""))
+    if hosted.reason:
+        warnings.append(hosted.reason)
+    return hosted.form
 
 
 def _read(
