@@ -127,6 +127,7 @@ CHECKS = (
         "check.output_head_there",
         "A model with an output head of its own stores it.",
         "the server will not start, or answers are noise",
+        Policy.REPORT,
         since=2,
     ),
     CheckRow(

@@ -267,3 +267,20 @@ def test_a_lock_of_the_hub_verifies_on_the_host_that_downloaded_it(
     blob.chmod(0o644)
     blob.write_bytes(held)
     assert run(["verify", "--stage", "preflight", "--rehash"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("load_format", "kept", "left"),
+    [("mistral", "consolidated.safetensors", "model.safetensors"), (None, "model.safetensors", None)],
+)
+def test_the_load_format_chooses_the_files_of_a_repository(
+    load_format: str | None, kept: str, left: str | None, hub: Hub, tiny_repo: Repo, desk: Desk
+) -> None:
+    weights = File(None, lfs=True, size=77, claimed="c" * 64)
+    code = File(b"x = 1\n")
+    tiny_repo.push({**tiny_files(), "consolidated.safetensors": weights, "optimizer_model.py": code, "eval/m.py": code})
+    desk.spec(more=f'[serve]\nload_format = "{load_format}"\n' if load_format else "")
+    assert desk.lock() == 0, desk.err
+    names = {path[2] for path in desk.held.values if path[:2] == ("checkpoint", "files")}
+    assert {kept, "optimizer_model.py", "eval/m.py"} <= names
+    assert left not in names
