@@ -7,7 +7,7 @@ from itertools import groupby
 
 from lockllm.facts.fact import Path, Policy
 from lockllm.facts.keys import dotted, segment
-from lockllm.facts.observation import CheckStatus
+from lockllm.facts.observation import NOT_GIVEN, CheckStatus
 from lockllm.facts.registry import family
 from lockllm.judge.report import Report, Result, Status
 
@@ -55,7 +55,11 @@ def causes_first(differing: Sequence[Result]) -> list[tuple[int, Result]]:
 
 def pinned(report: Report) -> int:
     """How many facts the lock holds: an extra file or flag of the host is none of them."""
-    extra = [each for each in report.results if each.expected is None and each.found is not None and _is_closed(each)]
+    extra = [
+        each
+        for each in report.results
+        if (each.expected is None and each.found is not None and _is_closed(each)) or each.expected == NOT_GIVEN
+    ]
     return report.counts.get("pinned", len(report.results) - len(extra))
 
 

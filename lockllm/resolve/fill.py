@@ -391,6 +391,7 @@ class _Filler:
         """
         values, seen = self.spec.values, self.sources.observation
         typed = {path: value for path, value in values.items() if asked.counts(path) and path not in self.ruled}
+        typed = {path: value for path, value in typed.items() if registry.family(path) is None}  # those are closed
         typed |= {path: "auto" for path in self.spec.auto if path not in self.values}
         typed |= dict.fromkeys(self.only_shown, NOT_GIVEN)
         if seen is not None:

@@ -233,3 +233,8 @@ def test_spelled_out_defaults_of_the_other_engines_are_no_difference(engine: str
     plain, spelled = host(facts=facts, command=command), host(*words, facts=facts, command=command)
     assert differing(verify(locked(plain), spelled)) == {}
     assert differing(verify(locked(spelled), plain)) == {}
+
+
+def test_what_was_typed_is_no_fact_that_the_lock_holds() -> None:
+    report = verify(locked(host()), host("--attention-backend", "TRITON_ATTN"))
+    assert text.report(report).splitlines()[-1].startswith(f"{len(locked(host()).order)} facts pinned")
