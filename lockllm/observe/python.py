@@ -169,7 +169,7 @@ def _prefix(launcher: str, root: Path) -> tuple[str, dict[str, str]]:
         return beside
     real = _real(launcher, root)
     place = os.path.dirname(os.path.dirname(real))
-    while place not in ("", "/") and not any(proc.inside(root, f"{place}/lib").glob("python3*/os.py")):
+    while place not in ("", "/") and not any(opening.is_file(each / "os.py") for each in _versions(place, root)):
         place = os.path.dirname(place)
     return place if place not in ("", "/") else os.path.dirname(os.path.dirname(real)), {}
 
@@ -213,10 +213,19 @@ def _minor(config: Mapping[str, str], launcher: str, prefix: str, base: str, roo
         if (match := _INTERPRETER.match(name)) and match[2]:
             return f"{match[1]}.{match[2]}"
     for place in (prefix, base):
-        there = sorted(path.name for path in proc.inside(root, f"{place}/lib").glob("python3.*") if path.is_dir())
+        there = [path for path in _versions(place, root) if "." in path.name and opening.is_folder(path)]
         if there:
-            return there[-1].removeprefix("python").rstrip("t")
+            return there[-1].name.removeprefix("python").rstrip("t")
     return "3"
+
+
+def _versions(place: str, root: Path) -> list[Path]:
+    """What lies in the `lib` of a prefix and is named as a version of Python, sorted."""
+    folder = proc.inside(root, f"{place}/lib")
+    try:
+        return [folder / name for name in opening.names(folder) if name.startswith("python3")]
+    except OSError:
+        return []
 
 
 def _patch(config: Mapping[str, str], base: str, minor: str, root: Path) -> str | None:

@@ -87,7 +87,10 @@ def other(log: StartLog, found: Found | None) -> str:
     started = proc.started_at(found.process)
     if log.written is not None and started is not None and log.written < started - _WRITTEN_SLACK:
         return f"the log was last written before pid {found.process.pid} started"
-    own = {number for process in found.processes for number in proc.numbers(process.pid)}
+    above = (
+        process.pid for process in proc.ancestors(found.process.pid, proc.tree())
+    )  # a script may have opened the log
+    own = {number for pid in (*(each.pid for each in found.processes), *above) for number in proc.numbers(pid)}
     if log.pids and not log.pids & own:
         told = ", ".join(map(str, sorted(log.pids)[:3]))
         return f"the last start in the log is of pid {told}, and the server is pid {found.process.pid}"

@@ -116,6 +116,16 @@ def test_a_log_is_tied_to_the_process_that_wrote_its_last_start(tmp_path: Path, 
         assert any("is not read" in each or "not read:" in each for each in seen.warnings)
 
 
+def test_a_journal_names_the_script_that_started_the_server(tmp_path: Path, server: int) -> None:
+    path = tmp_path / "log"
+    told = []
+    for pid in (os.getpid(), 99999999):
+        lines = [f"Oct 13 17:45:50 host1 vllm[{pid}]: {line}" for line in text("vllm-0.7.3-1").decode().splitlines()]
+        path.write_text("\n".join(lines))
+        told.append(from_log(look(server, path)))
+    assert told == [True, False]
+
+
 def test_a_log_of_before_the_start_is_of_another_run(tmp_path: Path, server: int) -> None:
     path = tmp_path / "log"
     path.write_bytes(text("vllm-0.7.3-1"))
