@@ -35,7 +35,7 @@ def current(
     command names, by the names that it gives them.
     """
     where = proc.owned(found.process)
-    since = proc.started_at(_loader(found))
+    since = proc.started_at(found.process, _loaded_from(found))
     started = None if since is None else int(since * 10**9)
     told = list(dict.fromkeys(_replaced(found)))
     downloads = []
@@ -139,11 +139,9 @@ def _is_downloaded_since(look: Look, started: int) -> bool:
     return born is not None and born > started + _SLACK_NS
 
 
-def _loader(found: Found) -> proc.Process:
-    """The process that loads the model: of Ollama's server it is the runner."""
+def _loaded_from(found: Found) -> int:
+    """The clock tick from which the model was loaded: of Ollama's server it is the start of the runner."""
     if found.engine == "ollama":
         runners = {pid for pid, _ in workers.given(found)}
-        return min(
-            (each for each in found.tree if each.pid in runners), key=lambda each: each.started, default=found.process
-        )
-    return found.process
+        return min((each.started for each in found.tree if each.pid in runners), default=found.process.started)
+    return max(found.became, found.process.started)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -133,10 +134,27 @@ def alive(process: Process, proc: Path = PROC) -> bool:
         return False
 
 
-def started_at(process: Process) -> float | None:
-    """When a process started, in seconds since the epoch."""
+def became(process: Process, proc: Path = PROC) -> int:
+    """The clock tick by which a process was the program that it is: the start of its oldest thread but the first.
+
+    A script that downloads a model and then becomes the server (`exec`) hands on its own start; its threads end with it, so
+    every other thread is the server's. Engines start theirs when they import their libraries, before they read a model.
+    """
+    folder = proc / str(process.pid) / "task"
+    starts = []
+    others: list[str] = []
+    with contextlib.suppress(OSError):
+        others = [name for name in os.listdir(folder)[:_MOST_TREE] if name != str(process.pid)]
+    for name in others:
+        with contextlib.suppress(OSError):  # it has ended
+            starts.append(_started(folder / name))
+    return max(process.started, min(starts, default=process.started))
+
+
+def started_at(process: Process, tick: int | None = None) -> float | None:
+    """When a process started, in seconds since the epoch; or another clock tick of its life."""
     try:
-        ticks = process.started / os.sysconf("SC_CLK_TCK")
+        ticks = (process.started if tick is None else tick) / os.sysconf("SC_CLK_TCK")
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks
     except (AttributeError, OSError, ValueError):
         return None

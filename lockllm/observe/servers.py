@@ -46,6 +46,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     tree: tuple[Process, ...] = ()  # without the root
     loaded: Loaded = Loaded()
     listens: tuple[tuple[str, int], ...] = ()
+    became: int = 0  # the clock tick by which its root was the program that it is
     why: str = ""  # how it was chosen
 
     @property
@@ -281,6 +282,7 @@ def _found(process: Process, form: Form | None, processes: Mapping[int, Process]
         tree=tree,
         loaded=held,
         listens=tuple(dict.fromkeys(listens)),
+        became=proc.became(process, root),
         why=why,
     )
 

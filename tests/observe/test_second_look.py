@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -435,3 +436,18 @@ def test_a_helper_that_comes_and_goes_is_no_part_of_the_server(home: Path, monke
         found = check(look(process.pid), "server_current")
         process.stdin.close()
     assert found.status.value == "pass"
+
+
+def test_a_script_that_fetches_the_model_and_becomes_the_server_is_no_server_before(home: Path) -> None:
+    script = home / "bin" / "vllm"
+    wait = "threading.Thread(target=threading.Event().wait, daemon=True).start()"
+    source = script.read_text().replace("import socket, sys\n", f"import socket, sys, threading\n{wait}\n")
+    script.write_text(source)
+    model = home.parent / "model"
+    shutil.rmtree(model)
+    fetch = '"$4" -c "import json" && cp -a "$1" "$2" && exec "$3" serve "$2"'
+    with hosts.running(["sh", "-c", fetch, "sh", home.parent / "good", model, script, sys.executable]) as (pid, _):
+        assert check(look(pid), "server_current").status.value == "pass"
+        with_its_time(model)
+        (home.parent / "cache").rename(home.parent / "other")  # without what the first look knows
+        assert check(look(pid), "server_current").status.value == "fail"
