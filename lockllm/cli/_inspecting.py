@@ -51,7 +51,7 @@ def checkpoint(
 
 def command(argv: Sequence[str], environ: Mapping[str, str], cwd: str, version: str | None) -> Seen:
     """A command line, in this environment and directory; defaults only where the engine's release is known."""
-    from lockllm.observe.plan import contents_of, plan
+    from lockllm.observe.plan import contents_of, places_of, plan
     from lockllm.observe.serving import own_options
 
     if not argv:
@@ -62,7 +62,8 @@ def command(argv: Sequence[str], environ: Mapping[str, str], cwd: str, version: 
     found = plan(argv, environ, cwd, version or (own.version if own is not None else None), installed=own)
     named = tuple(contents_of(found))
     return Seen(
-        subject=argv[0], readings=(*found.readings, *(each for each in named if isinstance(each, Reading))),
+        subject=argv[0],
+        readings=(*found.readings, *places_of(found), *(each for each in named if isinstance(each, Reading))),
         checks=found.checks, warnings=found.warnings,
         unobserved=(
             *(found.given.unread if found.given is not None else ()),

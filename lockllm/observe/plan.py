@@ -15,9 +15,11 @@ import msgspec
 from lockllm import engines
 from lockllm.checkpoint import contents, links, stamps
 from lockllm.engines import Form, Given, Installed, MayBeMissing, Model, _redaction
+from lockllm.engines._collect import is_path
 from lockllm.engines._launch import Unwrapped, hosts, recognise, unwrap
 from lockllm.engines._launch.containers import version_of
 from lockllm.engines._launch.forms import find
+from lockllm.engines._values import unresolved
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import By, Check, Reading, Unobserved
 from lockllm.facts.registry import seen
@@ -84,7 +86,7 @@ def plan(
     files = _read(module, form, inside, where, unwrapped, read, warnings)
     release = version or _tagged(unwrapped.image)
     own = (installed,) if installed is not None and installed.version == release else ()
-    given = module.given(form, inside, files, release, live, *own)
+    given = _local(module.given(form, inside, files, release, live, *own), where, unwrapped)
     if not any(reading.fact.path == ("engine", "name") for reading in given.readings):
         told.insert(0, seen("engine.name", form.engine, " ".join(map(_base, form.program[:3])), by))
     hidden += given.secrets
@@ -139,6 +141,23 @@ def place(planned: Plan, name: str) -> str | None:
     )
 
 
+def places_of(planned: Plan, by: By = By.PLAN) -> Iterator[Reading]:
+    """The folders and files of this host that a command names as its models: each where it is, and no repository."""
+    given = planned.given
+    if given is None:
+        return
+    named: list[tuple[tuple[str, ...], Model | None]] = [
+        (("checkpoint",), given.model), (("tokenizer",), given.tokenizer), (("draft",), given.draft),
+        *((("adapters", name), model) for name, model in given.adapters.items()),
+    ]  # fmt: skip
+    for prefix, model in named:
+        if model is None or unresolved(model.text) or _SNAPSHOT.search(model.text):
+            continue
+        where = place(planned, model.text)
+        if is_path(model.text) or (where is not None and os.path.exists(where)):
+            yield seen((*prefix, "path"), model.text, model.source, by)
+
+
 def contents_of(planned: Plan, by: By = By.PLAN) -> Iterator[Reading | Unobserved]:
     """What the files hold that a command names which was only read."""
     if planned.given is not None:
@@ -156,6 +175,20 @@ def _hosted(unwrapped: Unwrapped, where: str, read: Read, warnings: list[str]) -
     if hosted.reason:
         warnings.append(hosted.reason)
     return hosted.form
+
+
+def _local(given: Given, where: str, unwrapped: Unwrapped) -> Given:
+    """The same without a repository where the model is a folder of this host: `models/x` may be either."""
+    if (
+        given.model is None
+        or unwrapped.reach == "container"
+        or not os.path.exists(os.path.join(where, given.model.text))
+    ):
+        return given
+    of_the_hub = (("checkpoint", "repo"), ("checkpoint", "revision"))
+    return msgspec.structs.replace(
+        given, readings=tuple(each for each in given.readings if each.fact.path not in of_the_hub)
+    )
 
 
 def _read(

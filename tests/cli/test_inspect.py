@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lockllm.cli import run
+from tests.cli.conftest import Call
 
 CONFIGS = Path(__file__).parent.parent / "checkpoint" / "data" / "configs"
 
@@ -110,3 +111,25 @@ def test_what_cannot_be_looked_at_is_one_clear_error(
     capsys: pytest.CaptureFixture[str], arguments: list[str], want: str
 ) -> None:
     assert refused(capsys, *arguments).startswith(want)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("vllm", "serve", "models/m"),
+        ("python3", "-m", "sglang.launch_server", "--model-path", "models/m"),
+        ("transformers", "serve", "models/m"),
+        ("text-generation-launcher", "--model-id", "models/m"),
+        ("lmdeploy", "serve", "api_server", "models/m"),
+        ("trtllm-serve", "models/m"),
+        ("llama-server", "-m", "models/m"),
+    ],
+    ids=lambda value: value[0],
+)
+def test_a_folder_of_this_host_is_a_path_and_no_repository(call: Call, tmp_path: Path, argv: tuple[str, ...]) -> None:
+    shown = call("inspect", "--format", "json", "--", *argv).json["facts"]
+    assert "checkpoint.path" not in shown
+    (tmp_path / "models" / "m").mkdir(parents=True)
+    shown = call("inspect", "--format", "json", "--", *argv).json["facts"]
+    assert shown["checkpoint.path"] == "models/m"
+    assert "checkpoint.repo" not in shown

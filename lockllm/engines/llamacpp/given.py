@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Form, Given, MayBeMissing, Model, PathGiven, Template
-from lockllm.engines._values import leaves, secret_name, without_userinfo
+from lockllm.engines._values import leaves, secret_name, unresolved, without_userinfo
 from lockllm.engines._variables import is_common
 from lockllm.engines.llamacpp import build as builds
 from lockllm.engines.llamacpp import findings, sources
@@ -75,7 +75,11 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
             into.read(("serve", "args", name), value, f"argument --{name.replace('_', '-')}")
     port = named(settings, "port")
     model, draft = _model(settings), _draft(settings)
-    if model is not None and model.source.endswith(("--hf-repo", "-hf", "-hfr", "HF_REPO", "hf-repo")):
+    if (
+        model is not None
+        and not unresolved(model.text)
+        and model.source.endswith(("--hf-repo", "-hf", "-hfr", "HF_REPO", "hf-repo"))
+    ):
         into.read("checkpoint.repo", model.text, model.source)
     return Given(
         engine="llama.cpp",
