@@ -66,7 +66,7 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
         said: Said | None = _result(asked)
         engine = found.engine or (said.engine if said else None)
         versions = joining.environment(pile, request, found, engine)
-        joining.given(pile, request, found)
+        joining.given(pile, request, found, said)
         for part in _result(mapped) or ():
             pile.add(part)
         seen_machine: Machine | None = _result(machine)

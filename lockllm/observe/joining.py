@@ -52,8 +52,8 @@ def environment(pile: Pile, request: Request, serving: Serving, engine: Engine |
     return versions
 
 
-def given(pile: Pile, request: Request, serving: Serving) -> None:
-    """What the command line, its variables and its files say."""
+def given(pile: Pile, request: Request, serving: Serving, said: Said | None = None) -> None:
+    """What the command line, its variables and its files say, and the store of the model that the server says it has loaded."""
     plan = serving.plan
     if plan is None:
         return
@@ -79,7 +79,7 @@ def given(pile: Pile, request: Request, serving: Serving) -> None:
             Unobserved(("env",), reason, "run lockllm as root, or before the server, with lockllm exec")
         )
     pile.add(workers.readings(serving.found))
-    stored = tuple(workers.stored(serving.found, request.edition))
+    stored = tuple(workers.stored(serving.found, request.edition, _loaded(said)))
     pile.add(stored)
     if any(isinstance(each, Reading) and each.fact.path[:2] == _LAYERS for each in stored):
         pile.complete.add(_LAYERS)
@@ -232,6 +232,16 @@ def context(
         checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
         env_whole=serving.found is None or serving.found.process.env_whole,
     )  # fmt: skip
+
+
+def _loaded(said: Said | None) -> str:
+    """The digest of the one manifest that a server of Ollama says it has loaded."""
+    answer = next((each.json for each in said.answers if each.probe.path == "/api/ps"), None) if said else None
+    models = answer.get("models") if isinstance(answer, dict) else None
+    digest = (
+        models[0].get("digest") if isinstance(models, list) and len(models) == 1 and isinstance(models[0], dict) else ""
+    )
+    return digest if isinstance(digest, str) else ""
 
 
 def _with_settings_of_model(engine: Engine, given: Given, seen: Iterable[Reading]) -> Given:

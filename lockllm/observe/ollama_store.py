@@ -51,9 +51,10 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
 Told = Reading | Unobserved | Check
 
 
-def readings(blob: Path, shown: str, *, edition: int = 2) -> Iterator[Told]:
+def readings(blob: Path, shown: str, *, edition: int = 2, loaded: str = "") -> Iterator[Told]:
     """What the store says of the model whose weights are that blob. `shown`: the blob's path as the server has it.
 
+    `loaded`: the digest of the manifest that the server says it has loaded; it tells models apart that share weights.
     `edition`: of the lock; those of edition 1 name the manifest, and no layer.
     """
     found = _BLOB.search(blob.name)
@@ -65,6 +66,7 @@ def readings(blob: Path, shown: str, *, edition: int = 2) -> Iterator[Told]:
     if not tags:
         yield Unobserved(where, f"no manifest names the weights {shown}", "see OLLAMA_MODELS of the server")
         return
+    tags = [tag for tag in tags if tag.digest == loaded] or tags
     if len({tag.digest for tag in tags}) > 1:
         names = ", ".join(sorted(tag.name for tag in tags)[:5])
         yield Unobserved(where, f"several models share these weights: {names}", "keep one, or ask GET /api/ps")

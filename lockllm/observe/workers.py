@@ -36,13 +36,13 @@ def readings(found: Found | None) -> Iterator[Reading]:
                 yield msgspec.structs.replace(reading, source=f"pid {pid} {reading.source}")
 
 
-def stored(found: Found | None, edition: int = 2) -> Iterator[ollama_store.Told]:
-    """What Ollama's store says of the model that its only runner has loaded."""
+def stored(found: Found | None, edition: int = 2, digest: str = "") -> Iterator[ollama_store.Told]:
+    """What Ollama's store says of the model that its only runner has loaded; `digest`: of its manifest, as the server says."""
     if found is None or found.engine != "ollama":
         return
     loaded = [each.model.text for _, each in given(found) if each.model is not None]
     if len(set(loaded)) == 1:
-        yield from ollama_store.readings(found.process.path(loaded[0]), loaded[0], edition=edition)
+        yield from ollama_store.readings(found.process.path(loaded[0]), loaded[0], edition=edition, loaded=digest)
 
 
 def _same(one: Given, other: Given) -> bool:

@@ -61,7 +61,7 @@ LAYERS: dict[str, bytes] = {
 CONFIG: dict[str, Any] = {"model_format": "gguf", "renderer": "qwen3-coder", "parser": "qwen3-coder"}
 
 
-def write(store: Path, layers: dict[str, bytes], config: dict[str, Any]) -> str:
+def write(store: Path, layers: dict[str, bytes], config: dict[str, Any], name: str = "qwen3.5") -> str:
     """The model `library/qwen3.5:latest` with these layers; the digest of its weights."""
     blobs = store / "blobs"
     blobs.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def write(store: Path, layers: dict[str, bytes], config: dict[str, Any]) -> str:
 
     told = [{"mediaType": KIND + kind, **blob(raw)} for kind, raw in layers.items()]
     own = {"mediaType": "application/vnd.docker.container.image.v1+json", **blob(json.dumps(config).encode())}
-    manifest = store / "manifests" / "registry.ollama.ai" / "library" / "qwen3.5" / "latest"
+    manifest = store / "manifests" / "registry.ollama.ai" / "library" / name / "latest"
     manifest.parent.mkdir(parents=True, exist_ok=True)
     manifest.write_text(json.dumps({"schemaVersion": 2, "config": own, "layers": told}))
     return hashlib.sha256(layers["model"]).hexdigest()
@@ -176,6 +176,15 @@ def test_a_damaged_layer_is_told_though_its_manifest_stands(call: Call, host: Pa
     assert check["status"] == "fail"
     assert f"{kind}: {len(left)} bytes are there" in check["detail"]
     assert check["mend"].endswith("ollama pull qwen3.5:latest")
+
+
+def test_a_model_that_shares_its_weights_is_told_by_the_server(call: Call, host: Path) -> None:
+    write(host / "store", {**LAYERS, "system": b"Another model."}, CONFIG, name="mine")
+    locked(call, host)
+    assert 'repo = "library/qwen3.5"' in (host / "llm.lock").read_text()
+    assert verified(call, host)[0] == 0
+    write(host / "store", {**LAYERS, "system": b"You are verbose."}, CONFIG)
+    assert "checkpoint.layers.system" in verified(call, host)[1]
 
 
 def test_parameters_of_a_model_hold_on_the_routes_that_read_them(call: Call, host: Path) -> None:

@@ -133,6 +133,14 @@ def test_models_that_share_weights_are_told_and_none_is_guessed(tmp_path: Path) 
     assert "library/b:1" in found.reason
 
 
+def test_the_server_tells_models_apart_that_share_weights(tmp_path: Path) -> None:
+    digests = store(tmp_path, {"a:1": {"model": b"weights"}, "b:1": {"model": b"weights", "params": PARAMS}})
+    found = facts(ollama_store.readings(blob(tmp_path, b"weights"), "shown", loaded=digests["b:1"]))
+    assert found["checkpoint.repo"] == "library/b"
+    (other,) = ollama_store.readings(blob(tmp_path, b"weights"), "shown", loaded="0" * 64)
+    assert isinstance(other, Unobserved)
+
+
 def test_a_broken_manifest_is_passed_over(tmp_path: Path) -> None:
     store(tmp_path, {"a:1": {"model": b"weights"}})
     for name, text in (("b", "{"), ("c", "[]"), ("d", '{"layers": [{"digest": 1}]}'), ("e", '{"layers": 3}')):
