@@ -91,7 +91,9 @@ def resolve(
         explicit = _guessed(model, config.get("model_type"))
 
     def choose(shelf: Shelf) -> _Choice:
-        choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, explicit)
+        vendor = edition >= 2 and engine == "vllm" and tokenizer_mode == "mistral"  # it takes no template from a flag
+        flag = None if vendor else explicit
+        choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, flag)
         if edition < 2 or gguf is not None:
             return choice
         taken = tokenizer_choice(shelf, library)

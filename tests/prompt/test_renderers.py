@@ -103,6 +103,18 @@ def test_the_template_of_the_checkpoint_stays_in_force_elsewhere(
     assert len(value(found, "prompt_probes.user.text")) == 64
 
 
+def test_mistral_common_takes_no_template_from_a_flag() -> None:
+    flag = Candidate(JINJA, "--chat-template")
+    found = look(LLAMA, "vllm", "0.33.0", False, tokenizer_mode="mistral", explicit=flag)
+    assert value(found, "chat_template.source") == "built-in: mistral-common"
+    assert (
+        "does not use --chat-template"
+        in next(each for each in found.checks if each.name == "check.one_template").detail
+    )
+    before = look(LLAMA, "vllm", "0.33.0", False, tokenizer_mode="mistral", explicit=flag, edition=1)
+    assert value(before, "chat_template.source") == "--chat-template"
+
+
 def test_deepseek_without_a_template_is_rendered_by_sglang_itself() -> None:
     found = look(V32, "sglang", "0.5.23", False)
     assert value(found, "chat_template.source") == "built in: DeepSeek V3.2 of sglang 0.5.23"

@@ -21,7 +21,7 @@ _SET_BY = {
     "tokenizer.commit": "--tokenizer-revision",
     "draft.repo": "--speculative-config '{\"model\": …}' (0.8.2 and later), --speculative-model (before)",
     "chat_template.sha256": "--chat-template; else the checkpoint",
-    "chat_template.source": "--chat-template; else the checkpoint",
+    "chat_template.source": "the architecture, for models that vLLM renders itself; --chat-template; else the checkpoint",
     "serve.chat_template": "--chat-template",
     "serve.rope_scaling": "--rope-scaling (up to 0.11.0), --hf-overrides '{\"rope_parameters\": …}'",
     "serve.speculative.method": "--speculative-config (0.8.2 and later), --spec-method (0.22.1 and later)",
