@@ -1,4 +1,4 @@
-"""Holds the tensors against the declared quantization, module by module. Pure.
+"""Holds the tensors against the declared quantization, module by module.
 
 Read: vLLM 0.33 `quantization/utils/quant_utils.py`, `compressed_tensors/utils.py`, `modelopt.py`, `gptq.py`, `awq.py`,
 transformers 5.24 `quantizers/`, mlx-lm 0.28 `utils.py`, bitsandbytes 0.48 `nn/modules.py`, GPTQModel 5.
@@ -10,6 +10,7 @@ a head, a vision tower) is passed over.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -19,7 +20,7 @@ import msgspec
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.safetensors import Tensor
 from lockllm.checkpoint.scheme import Config, Quantization, table
-from lockllm.checkpoint.scheme_rules import EXACT, Rule, compiled
+from lockllm.checkpoint.scheme_rules import EXACT, REGEX, Rule, compiled
 
 _CHECK = "quantization_agrees"
 _RESTORE = "restore the quantization config that belongs to these weights"
@@ -55,6 +56,7 @@ _LINEAR = frozenset({
 """Methods that quantize every linear layer but those that are listed, and under which an engine finds no place for others."""
 _PLAIN_NAME = re.compile(r"[\w.\-]+")
 _TRIES = 4_000_000
+_SECONDS = 10.0  # of the processor, for all patterns of one checkpoint: usual ones take a thousandth of it
 _DENSE = ("dense", "frozen", "initialized", "calibration")
 
 
@@ -125,25 +127,39 @@ def judge(held: Quantization, source: str, modules: Mapping[str, Module], whole:
             findings.wrong(_CHECK, detail, source, mend, since=2)
         return
     rules = _Rules(held, config)
-    if rules.tries * len(modules) > _TRIES:
-        findings.unknown(_CHECK, f"{source} holds too many patterns to try on {len(modules):,} modules", source)
+    if rules.tries * len(modules) > _TRIES or rules.is_unreadable:
+        findings.unknown(_CHECK, f"{source} holds patterns that cannot be tried on {len(modules):,} modules", source)
         return
-    blocks = frozenset(name[: found.end()] for name in packed if (found := _BLOCK.search(name)))
-    told: dict[str, list[str]] = {}
-    for name, module in packed.items():
-        if rules.leaves_out(name):
-            told.setdefault("ignored", []).append(name)
-        elif problem := _stored_wrong(module, rules.of(name), method):
-            told.setdefault(problem, []).append(name)
-    for name, module in modules.items():
-        if module.is_plain and rules.wants(name, blocks):
-            told.setdefault("plain", []).append(name)
+    told = _told(rules, modules, packed, method)
+    if told is None:
+        findings.unknown(_CHECK, f"the patterns of {source} take too long to try", source)
+        return
     for what, names in told.items():
         words = {
             "ignored": f"quantized, though {source} leaves it out",
             "plain": f"not quantized, and {source} does not leave it out",
         }.get(what, what)
         findings.wrong(_CHECK, f"{_few(names)}: {words}", source, _RESTORE, since=2)
+
+
+def _told(
+    rules: _Rules, modules: Mapping[str, Module], packed: Mapping[str, Module], method: str
+) -> dict[str, list[str]] | None:
+    """What is wrong, with the modules that it holds for; None where foreign patterns take too long."""
+    blocks = frozenset(name[: found.end()] for name in packed if (found := _BLOCK.search(name)))
+    told: dict[str, list[str]] = {}
+    began = time.process_time()
+    for name, module in modules.items():
+        if time.process_time() - began > _SECONDS:
+            return None
+        if name in packed:
+            if rules.leaves_out(name):
+                told.setdefault("ignored", []).append(name)
+            elif problem := _stored_wrong(module, rules.of(name), method):
+                told.setdefault(problem, []).append(name)
+        elif module.is_plain and rules.wants(name, blocks):
+            told.setdefault("plain", []).append(name)
+    return told
 
 
 def kv_scales(held: Quantization, source: str, tensors: Iterable[str], findings: Findings) -> None:
@@ -181,6 +197,11 @@ class _Rules:
     def tries(self) -> int:
         """Patterns that are tried for every module."""
         return len(self._near_patterns) + len(self._others)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether a rule's pattern is no expression, or one that could take for ever."""
+        return any(rule.kind == REGEX and compiled(rule.pattern) is None for rule in self._others)
 
     def of(self, module: str) -> Quantization | None:
         """What is declared for a quantized module; None where it is not known."""

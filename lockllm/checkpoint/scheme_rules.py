@@ -20,6 +20,7 @@ from lockllm.checkpoint.scheme import Config, Quantization, number, table, text
 EXACT, REGEX, GLOB, PART = "exact", "regex", "glob", "part"
 _NAMED = 8  # modules of one group that are listed; of more a digest stands for the list
 _LONGEST = 1_000  # characters of a pattern
+_REPEATS = 5  # open repetitions in it: each multiplies the ways by the length of a name
 _PER_MODULE = ("dynamic", "extra_config", "layer_quant_config", "layer_type_quant_config", "quantized_layers")
 PLAIN = "none"
 
@@ -199,9 +200,9 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
 def _compile(pattern: str) -> re.Pattern[str] | None:
     import warnings
 
-    if len(pattern) > _LONGEST or re.search(r"[+*}]\)?[+*{]|\([^()]*[+*|][^()]*\)[+*{]", pattern):
-        return None
-    if len(re.findall(r"[+*]|\{\d*,", pattern)) > 8:
+    if len(pattern) > _LONGEST or re.search(r"[+*}][+*{]|\)[+*{]", pattern):
+        return None  # a repeated group may try every way to split a name
+    if len(re.findall(r"[+*]|\{\d*,", pattern)) > _REPEATS:
         return None
     try:
         with warnings.catch_warnings():

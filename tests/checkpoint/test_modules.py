@@ -255,6 +255,15 @@ def test_thousands_of_names_and_modules_are_held_against_each_other_in_bounds(tm
     assert _agrees(tmp_path, {"quantization_config": config}, tensors)[0] == "unknown"
 
 
+@pytest.mark.parametrize(
+    "pattern", ["((a|a))+$", "(m|o)*x", "(.*)*x", ".*.*.*.*.*.*x", "(?:[a-z.]+)+!", "(", "a" * 2000]
+)
+def test_a_pattern_that_could_take_for_ever_is_not_tried(pattern: str, tmp_path: Path) -> None:
+    held, stored = DIALECTS["gptq"]
+    config = {"quantization_config": {**held, "dynamic": {f"-:{pattern}": {}}}}
+    assert _agrees(tmp_path, config, {**stored(Q), **stored(UP)})[0] == "unknown"
+
+
 @pytest.mark.parametrize("scale", ["k_scale", "attn.v_scale", "k_proj.k_scale", "k_proj.output_scale", None])
 def test_a_static_kv_cache_wants_its_scales(scale: str | None, tmp_path: Path) -> None:
     config = _compressed(FP8, kv_cache_scheme={"num_bits": 8, "type": "float", "dynamic": False})
