@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from lockllm.facts import variables
 from tests.servers import start
 
 # Whoever starts the tests in the background may have SIGINT ignored, and every server under test would inherit that.
@@ -22,6 +24,12 @@ settings.register_profile("hunt", deadline=None, max_examples=2000)
 settings.load_profile("seeded")
 
 ROOT = Path(__file__).parent.parent
+ENVIRON = {
+    name: value
+    for name, value in os.environ.items()
+    if (row := variables.find(name, "vllm")) is None or not row.recorded
+}
+"""This process's variables, without those that a lock compares: a developer's shell is no part of a test's host."""
 TINY = ROOT / "examples" / "tiny"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, TINY
+from tests.conftest import ENVIRON, ROOT, TINY
 from tests.servers import start
 
 README = ROOT / "README.md"
@@ -44,7 +44,7 @@ def transcript(tmp_path_factory: pytest.TempPathFactory) -> list[list[tuple[str,
     home = start.llama_home(tmp_path_factory.mktemp("readme"))
     shutil.copy(TINY / "tiny.gguf", home / "tiny.gguf")
     environ = {
-        **os.environ,
+        **ENVIRON,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "LOCKLLM_CACHE": str(home.parent / "cache"),
         "NO_COLOR": "1",

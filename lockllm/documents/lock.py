@@ -31,6 +31,7 @@ _RESERVED = (
     "spec",
     "facts",
     "accepted",
+    "env_open",
     "unpinned",
     "absent",
     "asked",
@@ -59,6 +60,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
     waive: tuple[Waiver, ...] = ()
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    env_open: tuple[str, ...] = ()  # globs over names of variables that may differ
     via: Mapping[Path, str] = {}  # where a value comes from: a comment, never judged
     spec: str = "llm.toml"  # the spec's file name, beside the lock
     accepted: tuple[
@@ -114,7 +116,7 @@ def read(text: str, name: str = "llm.lock") -> Lock:
             table = dict(table)
             for key in _SETTINGS:
                 if key in table:
-                    settings[key] = read_globs(table.pop(key), key, problem)
+                    settings[key] = read_globs(table.pop(key), ("checkpoint", key), problem)
             values.update(_take_files(table))
         for path, raw in _leaves((group,), table):
             values[registry.current(path)] = _value(registry.current(path), raw, name, warnings, problem)
@@ -128,6 +130,7 @@ def read(text: str, name: str = "llm.lock") -> Lock:
         waive=read_waivers(data.get("waive", []), problem, digests=data.get("edition", 1) != 1),
         include=settings.get("include", ()),
         exclude=settings.get("exclude", ()),
+        env_open=read_globs(data.get("env_open", []), ("env_open",), problem),
         via=_vias(text),
         spec=_spec_name(data.get("spec", "llm.toml"), problem),
         accepted=_accepted(data.get("accepted", []), problem),
@@ -135,6 +138,15 @@ def read(text: str, name: str = "llm.lock") -> Lock:
         warnings=tuple(warnings),
     )
     _whole(lock, data.get("facts"), problem)
+    _within_bounds(lock, problem)
+    for path in sorted(lock.absent & values.keys()):
+        problem(path, f"{keys.dotted(path)} is locked, and stands in [absent] too", "run `lockllm lock`")
+    if problems:
+        raise _all(problems)
+    return lock
+
+
+def _within_bounds(lock: Lock, problem: Any) -> None:
     if (count := _facts_besides_files(lock)) > _MOST_FACTS:
         problem(
             (), f"the file holds {count:,} facts besides files, at most {_MOST_FACTS:,} are read", "run `lockllm lock`"
@@ -142,11 +154,6 @@ def read(text: str, name: str = "llm.lock") -> Lock:
     if (pairs := _pairs(lock)) > _MOST_PAIRS:
         what = f"policies and waivers are held against facts {pairs:,} times: that is too often"
         problem(("policy",), what, "name the group in each")
-    for path in sorted(lock.absent & values.keys()):
-        problem(path, f"{keys.dotted(path)} is locked, and stands in [absent] too", "run `lockllm lock`")
-    if problems:
-        raise _all(problems)
-    return lock
 
 
 def write(lock: Lock) -> str:
@@ -157,6 +164,8 @@ def write(lock: Lock) -> str:
         head += f"edition = {lock.edition}\nspec = {keys.quoted(lock.spec)}\nfacts = {_count(lock)}\n"
         if lock.accepted:
             head += f"accepted = {toml.value([keys.dotted(path) for path in registry.ordered(lock.accepted)])}\n"
+    if lock.env_open:
+        head += f"env_open = {toml.value(lock.env_open)}\n"
     parts = [HEADER.format(spec=_printable(lock.spec)), head]
     if lock.unpinned:
         parts.append(

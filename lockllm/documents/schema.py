@@ -31,6 +31,7 @@ CHECK: dict[str, Any] = {
     "mend": TEXT,
 }
 _GLOBS = {**TEXTS, "items": {**TEXT, "minLength": 1}}
+_ENV_OPEN = {**_GLOBS, "description": "Globs over names of variables that may differ between hosts."}
 _AUTO = ("serve", "tokenizer", "chat_template")
 _WAIVERS: dict[str, Any] = {
     "type": "array",
@@ -80,7 +81,7 @@ def of_spec() -> dict[str, Any]:
         },
     }
     tables = {name: tables[name] for name in registry.GROUP if name in tables}
-    settings = {"policy": _POLICY, "waive": _WAIVERS}
+    settings = {"policy": _POLICY, "waive": _WAIVERS, "env_open": _ENV_OPEN}
     overlay = {
         "type": "object",
         "additionalProperties": False,
@@ -134,6 +135,7 @@ def of_lock() -> dict[str, Any]:
                 "description": "How many facts the lock holds, absent and asked ones too.",
             },
             "accepted": {**TEXTS, "description": "Facts taken from a host where the spec resolves to another value."},
+            "env_open": _ENV_OPEN,
             "unpinned": {**reasons, "description": "Facts that are not held, and why."},
             **tables,
             "absent": {

@@ -32,7 +32,7 @@ ENGINES = (
 _CHECKPOINT = ("repo", "path", "revision", "include", "exclude")
 MOST_VARIANTS = 500
 """Variants of one spec: each is resolved whole."""
-_TABLES = ("checkpoint", "engine", "serve", "host", "cuda", "sampling", "policy", "waive", "variant")
+_TABLES = ("checkpoint", "engine", "serve", "host", "cuda", "sampling", "policy", "waive", "variant", "env_open")
 _RANGE = re.compile(r"\s*(===|==|!=|<=|>=|<|>|~=)")
 _BUILD = re.compile(
     r"(\s*(===|==|!=|<=|>=|<|>|~=)?\s*b?\d[\w.+*!-]*\s*)(,(\s*(===|==|!=|<=|>=|<|>|~=)\s*b?\d[\w.+*!-]*\s*))*\Z"
@@ -56,6 +56,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     revision: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    env_open: tuple[str, ...] = ()  # globs over names of variables that may differ between hosts
     engine: str | None = None
     engine_version: str | None = None  # a specifier, or an exact version
     values: Mapping[Path, Any] = {}
@@ -147,6 +148,8 @@ def _read(data: Mapping[str, Any], name: str, problem: Problem) -> Spec:
     for group, table in data.items():
         if group == "policy":
             fields["policy"] = _policy(table, problem)
+        elif group == "env_open":
+            fields["env_open"] = read_globs(table, ("env_open",), problem)
         elif group == "waive":
             fields["waive"] = _waivers(table, problem)
         elif group not in registry.GROUP or not any(row.settable for row in _rows(group)):
@@ -273,7 +276,7 @@ def _checkpoint(table: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
     for key, raw in table.items():
         path = ("checkpoint", key)
         if key in ("include", "exclude"):
-            fields[key] = read_globs(raw, key, problem)
+            fields[key] = read_globs(raw, path, problem)
         elif key in _CHECKPOINT:
             if isinstance(raw, str) and raw.strip() and "\0" not in raw:
                 fields[key] = raw

@@ -49,18 +49,19 @@ def read_policy(raw: Any, problem: Any) -> dict[str, Policy]:
     return policies
 
 
-def read_globs(raw: Any, key: str, problem: Any) -> tuple[str, ...]:
-    """`checkpoint.include` or `.exclude` of a spec or lock: each glob is held against every file."""
+def read_globs(raw: Any, path: Path, problem: Any) -> tuple[str, ...]:
+    """`include`, `exclude` or `env_open` of a spec or lock: each glob is held against every file or variable."""
+    key = keys.dotted(path)
     if not isinstance(raw, list) or not all(isinstance(each, str) and each for each in raw):
         problem(
-            ("checkpoint", key),
-            f"checkpoint.{key} must be a list of texts, found {shown(raw)}",
-            'write ["*.safetensors"]',
+            path,
+            f"{key} must be a list of texts, found {shown(raw)}",
+            'write ["…"]' if key == "env_open" else 'write ["*.safetensors"]',
         )
         return ()
     if len(raw) > MOST or sum(map(len, raw)) > _MOST_GLOB_TEXT:
-        what = f"checkpoint.{key} holds {len(raw):,} globs of {sum(map(len, raw)):,} characters"
-        problem(("checkpoint", key), f"{what}, at most {MOST:,} of {_MOST_GLOB_TEXT:,} are read", "use wider globs")
+        what = f"{key} holds {len(raw):,} globs of {sum(map(len, raw)):,} characters"
+        problem(path, f"{what}, at most {MOST:,} of {_MOST_GLOB_TEXT:,} are read", "use wider globs")
         return ()
     return tuple(raw)
 

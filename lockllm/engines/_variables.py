@@ -17,6 +17,12 @@ def is_common(name: str) -> bool:
     return row is not None and row.recorded and not is_secret(name)
 
 
+def counts(name: str, engine: str) -> bool:
+    """Whether an engine, or a library below it, reads that variable and results depend on it."""
+    row = variables.find(name, engine)
+    return ((row is not None and row.recorded) or is_common(name)) and not is_secret(name)
+
+
 def contents(env: Mapping[str, str], engine: str) -> Iterator[tuple[str, str]]:
     """Set variables that name a file or folder whose content counts, with the path."""
     for name in sorted(env):

@@ -121,15 +121,17 @@ def _variable(row: Fact[str]) -> Fact[str]:
     if found is None or not found.effect:
         return row
     steps = found.kind not in (variables.Class.NUMERICS, variables.Class.SCHEDULING)
-    return msgspec.structs.replace(row, kind=Kind.STEP if steps else Kind.NOISE, effect=found.effect)
+    kind = Kind.STEP if steps else Kind.NOISE
+    return msgspec.structs.replace(row, kind=kind, effect=found.effect, since=found.edition)
 
 
 VARIABLE = Family(
     Fact(
         ("env",), TEXT, Kind.STEP, "the engine reads another value", "set the variable as locked, or unset it",
-        "An allow-listed environment variable of the server; never a secret.", on_request=True,
+        "An environment variable of the server that moves output, injects code or is read by the release; never a secret.",
+        since=2,
     ),
-    detail=_variable,
+    closed=True, closed_by=("engine",), given=True, detail=_variable,
 )  # fmt: skip
 KERNELS = Group(name="kernels", about="what `auto` chose at start; mostly only the start log shows it", waits=True)
 _KERNELS = {

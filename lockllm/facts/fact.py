@@ -123,6 +123,7 @@ class Family(msgspec.Struct, Generic[T], frozen=True, eq=False):
     closed: bool = False  # all members are listed: one that the lock lacks is a mismatch, expected absent
     closed_by: Path = ()  # closed in locks that hold anything below this; empty: that hold a member
     depth: int = 1  # how many segments a member adds; 0: one or more
+    given: bool = False  # a member is named only where the host has it: one that cannot be read is not absent
     detail: Callable[[Fact[T]], Fact[T]] | None = None  # a member's own kind and effect, where they are known
 
     @property

@@ -154,6 +154,12 @@ def _place(path: Path, row: int | None) -> tuple[Any, ...]:
     return last, _GROUP_ORDER.get(path[0], len(GROUPS)), path[0], len(_ORDER) + 1 if row is None else row
 
 
+def is_given(path: Path) -> bool:
+    """Whether a fact is named only where a host has it: a variable, an option."""
+    held = family(path)
+    return held is not None and held.given
+
+
 def waits(row: Fact[Any]) -> bool:
     """Whether only a running server may show a fact."""
     group = GROUP.get(row.group)

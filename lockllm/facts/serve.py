@@ -124,7 +124,7 @@ CHAT_TEMPLATE_KWARGS = Family(
     Fact(
         ("serve", "chat_template_kwargs"), ANY, Kind.STEP, "templates are rendered with other arguments",
         "start the server with the locked template arguments", "A default argument that the server hands to the template.",
-        part="template",
+        part="template", since=2,
     ),
     closed=True, closed_by=("serve",), depth=0,
 )  # fmt: skip
@@ -132,7 +132,7 @@ SPECULATIVE = Family(
     Fact(
         ("serve", "speculative"), ANY, Kind.NOISE, "drafted tokens are verified in other batches",
         "start the server with the locked speculative decoding", "A setting of speculative decoding: method, num_speculative_tokens.",
-        part="numerics",
+        part="numerics", since=2,
     ),
     closed=True, closed_by=("serve",), depth=0,
 )  # fmt: skip
@@ -168,7 +168,7 @@ ARGS = Family(
         ("serve", "args"), ANY, Kind.STEP, "an option of the engine is set otherwise", "start the server with the locked options",
         "An option of the engine without a neutral name: no leading dashes, `-` to `_`, JSON values one fact a leaf.",
     ),
-    closed=True, closed_by=("serve",), depth=0, detail=_arg,
+    closed=True, closed_by=("serve",), given=True, depth=0, detail=_arg,
 )  # fmt: skip
 NO_TOKEN = tuple(
     Fact(

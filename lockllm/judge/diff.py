@@ -128,6 +128,7 @@ _SETTINGS = {
     "exclude": "other files are left out",
     "absent": "whether a host that has it is a mismatch",
     "asked": "whether a host that is started with it is a mismatch",
+    "env_open": "other variables may differ",
     "spec": "the checkpoint's path is read from another spec",
     "edition": "rules that came with a release hold or do not",
 }
@@ -164,6 +165,7 @@ def _judging(lock: Lock) -> dict[Path, Any]:
             for name, globs in (("include", lock.include), ("exclude", lock.exclude))
             if globs
         },
+        **({("env_open",): list(lock.env_open)} if lock.env_open else {}),
         **{("absent", *path): "listed" for path in lock.absent},
         **{("asked", *path): value for path, value in lock.asked.items()},
         **{("policy", glob): policy.value for glob, policy in lock.policy.items()},

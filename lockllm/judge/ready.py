@@ -40,7 +40,10 @@ class Ready:
         self.policies = Policies(lock.policy, lock.edition)
         self.all = {**lock.values, **dict.fromkeys(lock.absent, ABSENT)}
         ordered = [registry.find(path) for path in lock.order]
-        self.expected = {fact.path: self.expect(fact) for fact in ordered if fact.verified}
+        self._open = keys.file_globs(lock.env_open)
+        self.expected = {
+            fact.path: self.expect(fact) for fact in ordered if fact.verified and not self._is_open(fact.path)
+        }
         self.closed = self._closed()
         self.idle = self._idle()
         self.unpinned = {keys.dotted(path): reason for path, reason in lock.unpinned.items()}
@@ -67,12 +70,18 @@ class Ready:
         """Whether a fact that the lock does not hold is one that it denies: a member of a family that it lists whole."""
         if FILES.holds(path):
             return FILES in self.closed and self.lock.selects(path[-1])
+        if self._is_open(path):
+            return False
         row = registry.find(path)
         if self.lock.edition < row.since:
             return False
         if row.denied:
             return any(each[0] == row.group for each in self.all)
         return any(registry.family(each) in self.closed for each in (path, *registry.FORMER.get(path, ())))
+
+    def _is_open(self, path: Path) -> bool:
+        """Whether it is a variable that the spec lets differ."""
+        return path[0] == "env" and len(path) == 2 and self._open.match(path[1]) is not None
 
     def _closed(self) -> tuple[Family[Any], ...]:
         left_open = (

@@ -114,6 +114,10 @@ class _Judge:
             for path, readings in self.witnesses.readings.items()
             if path not in held.all and readings[0].value is not ABSENT and held.is_extra(path)
         ]
+        # A member that is there and cannot be read is not absent either.
+        if held.lock.edition > 1:
+            hidden = (path for path in self.witnesses.hidden() if path not in held.all and registry.is_given(path))
+            extras += [registry.find(path) for path in hidden if held.is_extra(path) and path not in held.lock.unpinned]
         if not extras:
             return held.expected
         every = {**held.expected, **{fact.path: held.expect(fact) for fact in extras if fact.verified}}

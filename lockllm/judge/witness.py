@@ -51,6 +51,10 @@ class Witnesses:
         """Whether a family that holds the path was seen whole."""
         return any(path[:length] in self._complete for length in range(1, len(path)))
 
+    def hidden(self) -> list[Path]:
+        """The facts that an observation names as not seen, and has no reading of."""
+        return [path for path in self._unobserved if path not in self.readings]
+
     def unobserved(self, path: Path) -> Unobserved | None:
         """Why a fact could not be seen: said of it, or of what it stands below."""
         return next(

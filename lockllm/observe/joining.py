@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -59,14 +60,18 @@ def given(pile: Pile, request: Request, serving: Serving, said: Said | None = No
         return
     outranked = plan.given.outranked if plan.given is not None else frozenset[Path]()
     sure = [each for each in plan.readings if not any(each.fact.path[: len(path)] == path for path in outranked)]
-    pile.add(sure)
+    pile.add(each for each in sure if not _is_idle(each, plan.given, request, serving))
     pile.add(plan.checks)
     pile.warnings += plan.warnings
     if plan.given is None:
         return
     pile.unobserved += plan.given.unread
     told = {reading.fact.path for reading in plan.readings}
-    pile.add(reading for reading in plan.given.env if reading.fact.path not in told)
+    pile.add(
+        reading
+        for reading in plan.given.env
+        if reading.fact.path not in told and not _is_idle(reading, plan.given, request, serving)
+    )
     if unread(plan.given, ("serve", "args")) is None:
         pile.complete |= _SAID_WHOLE if plan.given.engine != "ollama" else {("serve", "args")}
     pile.asked += asked.typed(plan.given, serving.installed)
@@ -91,6 +96,20 @@ def given(pile: Pile, request: Request, serving: Serving, said: Said | None = No
             source = f"pid {serving.found.process.pid} environment" if serving.found else "environment"
             by = By.PROCESS if serving.found else By.PLAN
             pile.readings.append(seen(("env", name), None, source, by))
+
+
+_OF_THE_HUB = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"})
+
+
+def _is_idle(reading: Reading, given: Given | None, request: Request, serving: Serving) -> bool:
+    """Whether it is a variable that decides nothing here: about repositories, where all that is served are folders."""
+    name = reading.fact.path[-1]
+    if given is None or reading.fact.group != "env" or name not in _OF_THE_HUB or name in request.env:
+        return False
+    served = [
+        each for each in (given.model, given.tokenizer, given.draft, *given.adapters.values()) if each is not None
+    ]
+    return bool(served) and all(os.path.exists(serving.path(each.text)) for each in served)
 
 
 def in_force(

@@ -323,6 +323,11 @@ class _Filler:
     def requested(self) -> None:
         """Facts that are locked only where the spec names them, or `--pin` takes them from the observation."""
         self._spec_facts(("kernels", "env", "engine", "libraries", "cuda", "host"))
+        if self._shows_variables():
+            self.take(self._seen.values(), ("env",))
+            self._say_unobserved(("env",))
+        else:
+            self.keep(("env",))
         for path, reading in self._seen.items():
             if path[0] == "kernels" and reading.by is By.ENDPOINT and self._same_engine_seen():
                 self.put(reading.fact, reading.value, via_of(reading))
@@ -342,6 +347,11 @@ class _Filler:
             self.unpinned[("kernels",)] = "only the start log shows them: lock with --observation and --pin kernels.*"
         if ("engine", "image_digest") not in self.values:
             self.unpinned[("engine", "image_digest")] = "only the outside of the container shows it"
+
+    def _shows_variables(self) -> bool:
+        """Whether the observation saw the whole environment of a server of this engine."""
+        seen = self.sources.observation
+        return seen is not None and ("env",) in seen.complete and self._same_engine_seen()
 
     def kept_unknown(self) -> None:
         """What a newer release locked stays, as it stands."""
@@ -377,6 +387,7 @@ class _Filler:
             waive=spec.waive,
             include=spec.include,
             exclude=spec.exclude,
+            env_open=spec.env_open,
             via=self.via,
             spec=self._spec_name,
             accepted=tuple(path for path in self.taken if path[0] in _TAKEN),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TINY
+from tests.conftest import ENVIRON, TINY
 
 SPEC = '[checkpoint]\npath = "model"\n\n[engine]\nname = "vllm"\nversion = "0.10.2"\n'
 OURS = (sys.executable, "-m", "lockllm")
@@ -41,7 +40,7 @@ def work(tmp_path: Path) -> Path:
 
 def environ(folder: Path, more: Mapping[str, str | None]) -> dict[str, str]:
     """Ours, with a cache of its own; None takes a variable away."""
-    base: dict[str, str | None] = {**os.environ, "LOCKLLM_CACHE": str(folder.parent / "cache"), "HF_HUB_OFFLINE": "1"}
+    base: dict[str, str | None] = {**ENVIRON, "LOCKLLM_CACHE": str(folder.parent / "cache"), "HF_HUB_OFFLINE": "1"}
     base.pop("LOCKLLM_GATE", None)
     return {name: value for name, value in {**base, **more}.items() if value is not None}
 

@@ -20,6 +20,7 @@ import pytest
 
 from lockllm.documents import lock as locks
 from tests.cli.conftest import SPEC, Call, Done, observation
+from tests.conftest import ENVIRON
 from tests.observe.hosts import running
 
 LOCKLLM = Path(sys.executable).parent / "lockllm"
@@ -30,7 +31,7 @@ def process(
     folder: Path, *arguments: str | Path, before: Sequence[str] = (), env: Mapping[str, str] | None = None, **more: Any
 ) -> Done:
     """The command in a process of its own, in a folder."""
-    environ = {**os.environ, "LOCKLLM_CACHE": str(folder / ".cache")} if env is None else env
+    environ = {**ENVIRON, "LOCKLLM_CACHE": str(folder / ".cache")} if env is None else env
     done = subprocess.run(
         [*before, LOCKLLM, *arguments], cwd=folder, env=environ, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
         **{"stdout": subprocess.PIPE, **more},
@@ -157,7 +158,7 @@ def test_a_home_that_may_not_be_written_is_no_trouble(folder: Path, powerless: S
 
 def test_the_encoding_of_the_terminal_is_no_trouble(folder: Path) -> None:
     (folder / "llm.lock").write_text(LOCK + '[host]\ngpu = "ü€\\U0001F600"\n')
-    environ = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    environ = {**ENVIRON, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
     done = process(folder, "verify", "--stage", "preflight", env=environ)
     assert done.code in (1, 3)
     assert process(folder, "verify", "ü.lock", env=environ).err.startswith("lockllm: there is no such file\n")
@@ -172,7 +173,7 @@ def test_a_signal_while_it_hashes_leaves_the_old_lock_and_nothing_else(folder: P
     with subprocess.Popen(
         [LOCKLLM, "lock"],
         cwd=folder,
-        env={**os.environ, "LOCKLLM_CACHE": str(folder / ".cache")},
+        env={**ENVIRON, "LOCKLLM_CACHE": str(folder / ".cache")},
         stderr=subprocess.PIPE,
         text=True,
     ) as run:

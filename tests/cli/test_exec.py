@@ -16,7 +16,7 @@ import pytest
 
 from lockllm.cli import run
 from tests.cli.conftest import SPEC
-from tests.conftest import TINY
+from tests.conftest import ENVIRON, TINY
 from tests.observe.hosts import environment
 
 LOCKLLM = Path(sys.executable).parent / "lockllm"
@@ -59,7 +59,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def execute(
     host: Path, *arguments: str | bytes, env: Mapping[str, str] | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "PATH": f"{host}/venv/bin:{os.environ['PATH']}", "LOCKLLM_CACHE": str(host / "cache")}
+    environ = {**ENVIRON, "PATH": f"{host}/venv/bin:{os.environ['PATH']}", "LOCKLLM_CACHE": str(host / "cache")}
     environ.pop("LOCKLLM_GATE", None)
     done = subprocess.run(
         [LOCKLLM, "exec", *arguments], cwd=host, env={**environ, **(env or {})}, input=stdin, capture_output=True, text=True,
@@ -71,7 +71,7 @@ def execute(
 
 
 def started(host: Path, env: Mapping[str, str], *before: str) -> subprocess.Popen[str]:
-    environ = {**os.environ, "PATH": f"{host}/venv/bin:{os.environ['PATH']}", **env}
+    environ = {**ENVIRON, "PATH": f"{host}/venv/bin:{os.environ['PATH']}", **env}
     return subprocess.Popen(
         [*before, LOCKLLM, "exec", *GOOD],
         cwd=host,
@@ -197,6 +197,23 @@ def test_a_broken_glass_needs_no_lock(host: Path, arguments: tuple[str, ...]) ->
     assert done.stderr == closed.stderr + "lockllm: the gate is off: started all the same\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("LD_PRELOAD", "/x.so"), ("PYTHONPATH", "/more"), ("NCCL_ALGO", "Tree"), ("VLLM_PLUGINS", "x"), ("NVIDIA_TF32_OVERRIDE", "1"),
+     ("VLLM_MODEL_REDIRECT_PATH", "/etc/redirect.txt"), ("LMCACHE_CONFIG_FILE", "/missing.yaml")],
+)  # fmt: skip
+def test_a_variable_that_the_lock_does_not_hold_is_refused(host: Path, name: str, value: str) -> None:
+    words = ("--", "env", f"{name}={value}", "vllm", "serve", "model", "--seed", "7")
+    done = execute(host, *words)
+    assert done.returncode in (1, 3)
+    assert name in done.stderr
+    assert done.stdout == ""
+
+
+def test_variables_of_the_hub_decide_nothing_for_a_folder(host: Path) -> None:
+    assert execute(host, *GOOD, env={"HF_HUB_OFFLINE": "1", "HF_HOME": "/elsewhere"}).returncode == 0
+
+
 def test_a_changed_file_is_refused(host: Path) -> None:
     path = host / "model" / "generation_config.json"
     held = path.read_text()
@@ -268,7 +285,7 @@ def test_the_termination_log_says_why(host: Path, tmp_path: Path) -> None:
     if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         pytest.skip("mount namespaces are not allowed here")
     command = [*unshare, LOCKLLM, "exec", "--", "vllm", "serve", "model", "--seed", "8"]
-    environ = {**os.environ, "PATH": f"{host}/venv/bin:{os.environ['PATH']}"}
+    environ = {**ENVIRON, "PATH": f"{host}/venv/bin:{os.environ['PATH']}"}
     done = subprocess.run(command, cwd=host, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1, done.stderr
     assert log.read_text().startswith("lockllm: refused to start: vllm does not match llm.lock\nMISMATCH  ")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.conftest import ENVIRON
 
 LOCKLLM = Path(sys.executable).parent / "lockllm"
 
@@ -60,7 +61,7 @@ class Verdict:
 
 def lockllm(folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
     """Runs the command in a folder, with a digest cache beside it."""
-    environ = {**os.environ, "LOCKLLM_CACHE": str(folder.parent / "cache"), **(env or {})}
+    environ = {**ENVIRON, "LOCKLLM_CACHE": str(folder.parent / "cache"), **(env or {})}
     done = subprocess.run(
         [LOCKLLM, *arguments], cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False
     )

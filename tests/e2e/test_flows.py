@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TINY
+from tests.conftest import ENVIRON, TINY
 from tests.e2e.loop import LOCKLLM, Verdict, good, lockllm, verify
 from tests.servers import start
 
@@ -154,5 +154,5 @@ def test_exec_refuses_another_server_before_a_byte_is_loaded(
 def test_exec_passes_signals_and_exit_codes_through(home: Path, env: dict[str, str], lock: str) -> None:
     told = [sys.executable, "-c", "import sys; sys.exit(7)"]
     command = [LOCKLLM, "exec", "--lock", "llm.lock", "--warn-only", "--", *told]
-    done = subprocess.run(command, cwd=home, env={**os.environ, **env}, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=home, env={**ENVIRON, **env}, capture_output=True, timeout=60, check=False)
     assert done.returncode == 7

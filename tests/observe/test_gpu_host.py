@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TINY
+from tests.conftest import ENVIRON, TINY
 from tests.observe import hosts
 from tests.observe.machines import A100, H100, SLICED, text
 
@@ -63,7 +62,7 @@ class Place:
         return self._run(self.env, *arguments, "--gpu", "nvidia", "--python", python, "--stage", "preflight")
 
     def _run(self, env: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-        environ = {**os.environ, "LOCKLLM_CACHE": str(self.folder / "cache"), **env}
+        environ = {**ENVIRON, "LOCKLLM_CACHE": str(self.folder / "cache"), **env}
         done = subprocess.run(
             [sys.executable, "-m", "lockllm", *arguments], cwd=self.folder, env=environ, capture_output=True, text=True,
             timeout=120, check=False,

@@ -23,6 +23,7 @@ from lockllm.facts.registry import dump
 from lockllm.facts.registry import seen as fact
 from lockllm.observe import Request, joining, observe, subject
 from lockllm.observe.pile import Pile
+from tests.conftest import ENVIRON
 from tests.observe import hosts
 from tests.servers import start
 
@@ -48,7 +49,7 @@ class Seen:
 
 
 def look(**asked: Any) -> Seen:
-    return Seen(observe(Request(**{"timeout": 0.5, "gpu": "none", "environ": os.environ, **asked})))
+    return Seen(observe(Request(**{"timeout": 0.5, "gpu": "none", "environ": ENVIRON, **asked})))
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,8 @@ from lockllm.engines import Form, Given, Model
 from lockllm.engines._argparse import Word, parse
 from lockllm.engines._collect import Collect, is_path, pairs, source_of
 from lockllm.engines._values import secret_name
-from lockllm.engines._variables import is_common
+from lockllm.engines._variables import counts
 from lockllm.engines.lmdeploy import options
-from lockllm.facts.env import is_secret
 from lockllm.facts.observation import CheckStatus
 from lockllm.facts.types import whole
 
@@ -35,7 +34,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
             "name one",
         )  # fmt: skip
     for name in sorted(env):
-        if not is_secret(name) and (name in options.READ or is_common(name)):
+        if counts(name, "lmdeploy"):
             told.variable(name, env[name])
     return told.given()
 

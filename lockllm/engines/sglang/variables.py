@@ -34,6 +34,7 @@ def variables(told: Collect, env: Mapping[str, str], version: str | None) -> Non
                 "check.settings_take_effect", CheckStatus.FAIL, f"{typed} falsifies results or undoes a fix",
                 f"variable {typed}", f"unset {typed}",
             )  # fmt: skip
+            told.variable(name, value, f"variable {typed}")
         elif row.recorded and not _dead(told, row, typed, version):
             told.variable(name, value, f"variable {typed}")
     for name, path in contents(env, "sglang"):

@@ -11,9 +11,8 @@ from lockllm.engines._argparse import Word, parse
 from lockllm.engines._collect import Collect, exact, source_of
 from lockllm.engines._pyyaml import YamlError, read
 from lockllm.engines._values import leaves, secret_name, unresolved
-from lockllm.engines._variables import is_common
+from lockllm.engines._variables import counts
 from lockllm.engines.tensorrt_llm import options
-from lockllm.facts.env import is_secret
 from lockllm.facts.observation import CheckStatus
 
 NAME = "tensorrt-llm"
@@ -68,7 +67,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
         told.warnings.append(f"{file.value} outranks the command line and was not read: what it sets is unknown")
         told.overruled(("serve", "sampling"), reason, "look where that file is, or see the server's mounts")
     for name in sorted(env):
-        if not is_secret(name) and (name in options.READ or is_common(name)):
+        if counts(name, "tensorrt-llm"):
             told.variable(name, env[name])
     if env.get("FORCE_DETERMINISTIC") == "1":
         told.set(

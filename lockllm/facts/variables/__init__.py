@@ -33,14 +33,15 @@ class Class(enum.Enum):
     SAMPLING = "sampling"  # tokens are drawn otherwise
     SCHEDULING = "scheduling"  # batches, caches, threads, room
     IDENTITY = "identity"  # where things come from
+    CODE = "code"  # other code or libraries run in the server
     FORBIDDEN = "forbidden"  # falsifies results: a finding wherever it is set
     PLACEMENT = "placement"  # which devices: resolved into host.*
     SECRET = "secret"  # nobody's business
     NOISE = "noise"  # moves nothing
-    OPEN = "open"  # read by the engine, not classified: told by name
+    OPEN = "open"  # read by the engine, and nobody has said what it moves: compared, for it may move output
 
 
-_RECORDED = frozenset({Class.NUMERICS, Class.PROMPT, Class.SAMPLING, Class.SCHEDULING, Class.IDENTITY})
+_RECORDED = frozenset(Class) - {Class.PLACEMENT, Class.SECRET, Class.NOISE}
 
 
 class Variable(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +55,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     until: str = ""  # the last release that reads it; empty: still there
     content: bool = False  # it names a file or folder: what is locked is its content
     resolved: bool = False  # resolved into other facts, never read into a value
+    edition: int = 2  # of the rules, in which the row came: locks of an older one do not deny the variable
 
     @property
     def recorded(self) -> bool:

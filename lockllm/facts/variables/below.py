@@ -13,8 +13,13 @@ ROWS: tuple[tuple[str, str, str], ...] = (
      "~GGML_CUDA_DEVICES")),
     ("identity", "a driver that is too old is let through", "NVIDIA_DISABLE_REQUIRE"),
     ("identity", "what the container runtime mounts and checks", "~NVIDIA_DRIVER_CAPABILITIES ~NVIDIA_REQUIRE_*"),
-    ("identity", "other libraries and compilers are found first",
-     "~LD_LIBRARY_PATH ~LD_PRELOAD ~CUDA_HOME ~CUDA_PATH ~ROCM_PATH ~GGML_BACKEND_PATH"),
+    ("code", "other libraries are loaded, or loaded first",
+     "LD_LIBRARY_PATH LD_PRELOAD LD_AUDIT LD_LIBRARY_PATH_64 GCONV_PATH GLIBC_TUNABLES"),
+    ("code", "Python starts with other code, or finds other modules first",
+     ("PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE PYTHONPLATLIBDIR PYTHONPYCACHEPREFIX PYTHONNOUSERSITE PYTHONSAFEPATH "
+     "PYTHONBREAKPOINT PYTHONEXECUTABLE PYTHONCASEOK PYTHONOPTIMIZE PYTHONWARNINGS PYTHONINSPECT PYTHONPERFSUPPORT")),
+    ("code", "copies of remote code and compiled kernels are taken from there", "HF_MODULES_CACHE TRITON_CACHE_DIR TRITON_HOME"),
+    ("identity", "other compilers are found first", "~CUDA_HOME ~CUDA_PATH ~ROCM_PATH ~GGML_BACKEND_PATH"),
     ("numerics", "the driver compiles kernels in place of those that were shipped", "CUDA_FORCE_PTX_JIT CUDA_DISABLE_PTX_JIT"),
     ("numerics", "fewer multiprocessors: work is cut into other tiles",
      "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING"),
@@ -68,7 +73,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("numerics", "Triton makes other machine code",
      ("TRITON_OVERRIDE_ARCH TRITON_KERNEL_OVERRIDE @TRITON_OVERRIDE_DIR @TRITON_PTXAS_PATH PTXAS_OPTIONS DISABLE_PTXAS_OPT "
      "@TRITON_LIBDEVICE_PATH TRITON_MOCK_PTX_VERSION TRITON_HIP_USE_* AMDGCN_USE_BUFFER_OPS AMDGCN_SCALARIZE_PACKED_FOPS")),
-    ("noise", "", "~TRITON_CACHE_DIR ~TRITON_HOME TRITON_PRINT_AUTOTUNING TRITON_KERNEL_DUMP TRITON_DUMP_DIR"),
+    ("noise", "", "TRITON_PRINT_AUTOTUNING TRITON_KERNEL_DUMP TRITON_DUMP_DIR"),
     ("numerics", "other kernels of FlashInfer compute",
      ("FLASHINFER_ATTENTION_BACKEND FLASHINFER_GEMM_BACKEND FLASHINFER_TOPK_ALGO FLASHINFER_USE_CUDA_NORM "
      "FLASHINFER_DISABLE_TINYGEMM2_SM100 TRTLLM_DG_ENABLED")),
@@ -97,12 +102,12 @@ ROWS: tuple[tuple[str, str, str], ...] = (
      "MKL_CBWR MKL_ENABLE_INSTRUCTIONS ONEDNN_MAX_CPU_ISA ONEDNN_DEFAULT_FPMATH_MODE DNNL_* OPENBLAS_CORETYPE"),
     ("numerics", "other kernels of llama.cpp compute", "GGML_CUDA_*"),
     ("identity", "which snapshot of the cache is read, resolved into the checkpoint",
-     "~HF_HOME ~HF_HUB_CACHE ~HUGGINGFACE_HUB_CACHE ~TRANSFORMERS_CACHE ~XDG_CACHE_HOME ~HF_ENDPOINT ~HF_MODULES_CACHE"),
+     "~HF_HOME ~HF_HUB_CACHE ~HUGGINGFACE_HUB_CACHE ~TRANSFORMERS_CACHE ~XDG_CACHE_HOME ~HF_ENDPOINT"),
     ("identity", "a branch stays where the cache has it, or moves under a restart", "HF_HUB_OFFLINE TRANSFORMERS_OFFLINE"),
     ("noise", "", ("HF_HUB_DISABLE_* HF_HUB_ENABLE_HF_TRANSFER HF_XET_* TOKENIZERS_PARALLELISM HF_HUB_ETAG_TIMEOUT "
      "HF_HUB_DOWNLOAD_TIMEOUT")),
     ("numerics", "KV tensors of other machines arrive in another precision", "LMCACHE_REMOTE_SERDE LMCACHE_CHUNK_SIZE"),
     ("numerics", "stored KV tensors are blended, compressed or taken from elsewhere",
-     ("@LMCACHE_CONFIG_FILE @MOONCAKE_CONFIG_PATH @FLEXKV_CONFIG_PATH @SGLANG_HICACHE_HF3FS_CONFIG_PATH "
+     ("LMCACHE_* @LMCACHE_CONFIG_FILE @MOONCAKE_CONFIG_PATH @FLEXKV_CONFIG_PATH @SGLANG_HICACHE_HF3FS_CONFIG_PATH "
      "@SGLANG_HICACHE_MOONCAKE_CONFIG_PATH")),
 )  # fmt: skip
