@@ -58,6 +58,7 @@ def request(
         python=_interpreter(sources.get("python")),
         checkpoint=sources.get("checkpoint"),
         path=spec_path(locks[0], lock_file) if locks else None,
+        named=_named(locks[0], lock_file) if locks else "",
         log=sources.get("log"),
         gpu=sources.get("gpu") or "auto",
         api_key=_options.api_key(sources.get("api_key_env"), os.environ),
@@ -85,6 +86,12 @@ def spec_path(lock: Lock, lock_file: str) -> str | None:
     if spec is None or spec.path is None:
         return None
     return os.path.join(os.path.dirname(os.path.abspath(spec.name)), os.path.expanduser(spec.path))
+
+
+def _named(lock: Lock, lock_file: str) -> str:
+    """The model in the spec's own words."""
+    spec = spec_of(lock, lock_file)
+    return (spec.repo or spec.path or "") if spec is not None else ""
 
 
 def spec_of(lock: Lock, lock_file: str) -> Spec | None:

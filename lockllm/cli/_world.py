@@ -124,6 +124,7 @@ class World(msgspec.Struct, kw_only=True):
                 include=spec.include,
                 exclude=spec.exclude,
                 repo=spec.repo,
+                named=spec.repo or spec.path or "",
                 revision=spec.revision,
                 commit=place.commit,
                 python=self.python,

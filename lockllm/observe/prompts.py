@@ -56,7 +56,7 @@ def observe(
         tokenizer_mode=_text(held.get(("tokenizer", "mode"))),
         content_format=_text(held.get(("chat_template", "content_format"))),
         arguments=_arguments(held),
-        model=_model(serving) or request.repo or request.path or request.checkpoint or "",
+        model=_model(serving) or (request.named if request.edition >= 2 else ""),
         options=_options(serving, held),
         edition=request.edition,
         served=said.prompts if said else None,

@@ -34,6 +34,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     revision: str | None = None
     commit: str | None = None
     path: str | None = None  # the checkpoint as the spec names it
+    named: str = ""  # the model in the words of spec or lock: engines choose a template by it
     look: Look | None = None  # of the checkpoint, made already
     looks: Mapping[str, Look] = {}  # of what stands beside it, made already, by repository
     # sources
@@ -84,6 +85,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             load_format=self.load_format or text("serve.load_format"),
             gpus=self.gpus if self.gpus is not None else count if isinstance(count, int) else None,
             repo=self.repo or text("checkpoint.repo"),
+            named=self.named or text("checkpoint.repo") or "",
             revision=self.revision or text("checkpoint.revision"),
             commit=self.commit or text("checkpoint.commit"),
             blake3=self.blake3 or any(path[:2] == ("checkpoint", "blake3") for path in named),
