@@ -77,19 +77,30 @@ def scan(folders: Iterable[Path]) -> tuple[dict[str, Distribution], tuple[str, .
 
 def edited(distribution: Distribution) -> tuple[str, ...] | None:
     """The files that differ from what RECORD says of them, or None where it says nothing. Reads every file."""
+    rows = recorded(distribution)
+    if rows is None:
+        return None
+    base = distribution.folder.parent
+    return tuple(name for name, digest, size in rows if not holds(base / name, digest, size))
+
+
+def recorded(distribution: Distribution) -> list[tuple[str, str, str]] | None:
+    """Name, digest and size of every file that RECORD holds a digest of, below the folder that the distribution is in."""
     if distribution.folder.suffix != ".dist-info":
         return None
     try:
         text = opening.start(distribution.folder / "RECORD", _MOST_RECORD).decode("utf-8", "replace")
     except OSError:
         return None
-    base = distribution.folder.parent
-    named = [row for row in _rows(text) if len(row) > 1 and row[1].startswith("sha256=")]
-    inside = [row for row in named if not row[0].startswith("/") and ".." not in row[0].split("/")]
-    return tuple(name for name, digest, *size in inside if not _holds(base / name, digest, *size))
+    named = [(row[0], row[1], row[2] if len(row) > 2 else "") for row in _rows(text) if len(row) > 1]
+    return [
+        row
+        for row in named
+        if row[1].startswith("sha256=") and not row[0].startswith("/") and ".." not in row[0].split("/")
+    ]
 
 
-def _holds(path: Path, named: str, size: str = "", *_: str) -> bool:
+def holds(path: Path, named: str, size: str = "") -> bool:
     """Whether a file has the size and the digest that RECORD names."""
     import base64
     import hashlib

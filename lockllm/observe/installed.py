@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lockllm.facts.observation import Check, CheckStatus
-from lockllm.observe import distributions, opening
+from lockllm.observe import distributions, edited, opening
 from lockllm.observe.distributions import Distribution
 from lockllm.observe.python import Environment
 
@@ -21,30 +21,56 @@ Edits = Mapping[str, tuple[str, ...]]
 def edits(environment: Environment, wanted: Iterable[str]) -> Edits:
     """Every file of these distributions, read and compared. One without a RECORD is left out."""
     found = {}
-    for name in sorted(set(map(distributions.normal, wanted))):
-        one = environment.distributions.get(name)
-        differ = distributions.edited(one) if one is not None and not one.how else None
+    for one in _recorded(environment, wanted):
+        differ = distributions.edited(one)
         if differ is not None:
-            found[name] = differ
+            found[one.name] = differ
     return found
 
 
-def unedited(found: Edits) -> Check | None:
-    """The finding on edited files, with the names of some."""
+def touched(environment: Environment, wanted: Iterable[str]) -> tuple[Edits, tuple[str, ...]]:
+    """The same by size, time and name alone; and the files that only a look into all of them can tell."""
+    found: dict[str, tuple[str, ...]] = {}
+    unread: list[str] = []
+    budget = edited.Budget()
+    for one in _recorded(environment, wanted):
+        looked = edited.look(one, budget)
+        if looked is not None:
+            found[one.name] = looked.edited
+            unread += looked.unread
+    return found, tuple(unread)
+
+
+def _recorded(environment: Environment, wanted: Iterable[str]) -> Iterator[Distribution]:
+    for name in sorted(set(map(distributions.normal, wanted))):
+        one = environment.distributions.get(name)
+        if one is not None and one.how != "editable":
+            yield one
+
+
+def unedited(found: Edits, unread: Sequence[str] | None = None) -> Check | None:
+    """The finding on edited files, with the names of some. `unread`: files that were not read, where not all were."""
     if not found:
         return None
-    told = []
-    for name, files in found.items():
-        if files:
-            rest = f" and {len(files) - _MOST_TOLD} more" if len(files) > _MOST_TOLD else ""
-            told.append(f"{name}: {', '.join(files[:_MOST_TOLD])}{rest}")
-    if not told:
-        return Check(
-            "check.packages_unedited", CheckStatus.PASS, f"the files of {len(found)} packages are as RECORD says"
+    name = "check.packages_unedited"
+    told = {each: files for each, files in found.items() if files}
+    if told:
+        detail = "; ".join(f"{each}: {_some(files)}" for each, files in told.items())
+        again = " ".join(sorted(told))
+        mend = f"install {'it' if len(told) == 1 else 'them'} again: pip install --force-reinstall --no-deps {again}"
+        return Check(name, CheckStatus.FAIL, f"differ from RECORD: {detail}", "RECORD", mend)
+    if unread:
+        detail = (
+            f"{len(unread)} files moved after they were installed and are too large to be read here: {_some(unread)}"
         )
-    detail = f"differ from RECORD: {'; '.join(told)}"
-    mend = f"install {'it' if len(told) == 1 else 'them'} again: pip install --force-reinstall --no-deps"
-    return Check("check.packages_unedited", CheckStatus.FAIL, detail, "RECORD", mend)
+        return Check(name, CheckStatus.UNKNOWN, detail, "RECORD", "run lockllm verify --deep, which reads every file")
+    what = "the files of" if unread is None else "size and time of every file of"
+    return Check(name, CheckStatus.PASS, f"{what} {len(found)} packages are as RECORD says")
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+    return f"{', '.join(names[:_MOST_TOLD])}{rest}"
 
 
 def pinned(environment: Environment, names: Sequence[str]) -> Check | None:

@@ -20,6 +20,7 @@ from lockllm.observe.asking import Said
 from lockllm.observe.hosting import closed
 from lockllm.observe.pile import Pile, known
 from lockllm.observe.plan import read_file
+from lockllm.observe.python import Environment
 from lockllm.observe.request import Request
 from lockllm.observe.serving import Serving
 
@@ -40,10 +41,10 @@ def environment(pile: Pile, request: Request, serving: Serving, engine: Engine |
             pile.unobserved.append(Unobserved(("host", "python"), missing.reason, missing.mend))
         return {}
     names = packages.named(engine, request.packages)
-    edits = installed.edits(serving.environment, names) if request.deep else {}
-    found, unseen, complete = packages.readings(serving.environment, engine, request.packages, edits)
+    edits, unread = _edits(request, serving.environment, names)
+    found, unseen, complete = packages.readings(serving.environment, engine, request.packages, edits, request.edition)
     pinning = ("torch", *(engine.distributions if engine is not None else ()))
-    checks = (installed.unedited(edits), installed.pinned(serving.environment, pinning))
+    checks = (installed.unedited(edits, unread), installed.pinned(serving.environment, pinning))
     pile.add([*found, *unseen, *(check for check in checks if check is not None)])
     pile.complete |= complete
     pile.warnings += serving.environment.problems
@@ -51,6 +52,15 @@ def environment(pile: Pile, request: Request, serving: Serving, engine: Engine |
     fits = fitting.check(versions)
     pile.checks += [fits] if fits is not None else []
     return versions
+
+
+def _edits(
+    request: Request, environment: Environment, names: Iterable[str]
+) -> tuple[installed.Edits, tuple[str, ...] | None]:
+    """Edited packages: by every byte where depth is asked for, else by size and time; locks of edition 1 are not held so."""
+    if request.deep:
+        return installed.edits(environment, names), None
+    return installed.touched(environment, names) if request.edition > 1 else ({}, None)
 
 
 def given(pile: Pile, request: Request, serving: Serving, said: Said | None = None) -> None:

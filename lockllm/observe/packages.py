@@ -11,7 +11,7 @@ from lockllm.engines import Engine
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe import distributions, opening
+from lockllm.observe import distributions, edited, opening
 from lockllm.observe.distributions import Distribution
 from lockllm.observe.installed import Edits
 from lockllm.observe.python import Environment
@@ -31,23 +31,30 @@ _CUDA = {
 
 
 def readings(
-    environment: Environment, engine: Engine | None, wanted: Iterable[str], edits: Edits | None = None
+    environment: Environment,
+    engine: Engine | None,
+    wanted: Iterable[str],
+    edits: Edits | None = None,
+    edition: int = 1,
 ) -> tuple[list[Reading], list[Unobserved], frozenset[Path]]:
-    """What the metadata of an environment says, and which packages were edited where that was looked for."""
+    """What the metadata of an environment says, and which packages were edited where that was looked for.
+
+    `edition`: of the lock; for those of edition 1 an edited package is one, whatever was written there.
+    """
     found: list[Reading] = []
     unseen: list[Unobserved] = []
     deep = edits or {}
     for name in sorted(named(engine, wanted)):
         one = environment.distributions.get(name)
         if one is not None:
-            told = _patched(environment, one, deep)
+            told = _patched(environment, one, deep, edition)
             found.append(seen(("packages", name), told.value, told.source, By.PACKAGE))
         elif environment.whole:
             found.append(seen(("packages", name), None, f"no such distribution ({environment.source})", By.PACKAGE))
         else:
             unseen.append(Unobserved(("packages", name), "; ".join(environment.problems) or "nothing to import from"))
     if engine is not None:
-        found += _engine(environment, engine, deep)
+        found += _engine(environment, engine, deep, edition)
     if environment.python is not None:
         found.append(seen("host.python", environment.python, environment.source, By.PACKAGE))
     found += _cuda(environment)
@@ -75,26 +82,28 @@ def release(environment: Environment, engine: Engine) -> str | None:
     return str(version) if version is not None else None
 
 
-def _patched(environment: Environment, one: Distribution, edits: Edits) -> Distribution:
+def _patched(environment: Environment, one: Distribution, edits: Edits, edition: int) -> Distribution:
     """The distribution, with what is odd about its files."""
+    differ = edits.get(one.name)
     if one.how:
-        return one
+        more = f", edited {edited.digest(one, differ)}" if differ and edition > 1 else ""
+        return msgspec.structs.replace(one, how=f"{one.how}{more}")
     module = environment.module(one.name.replace("-", "_"))
     if module is not None and opening.resolved(module.parent) != opening.resolved(one.folder.parent):
         return msgspec.structs.replace(one, how="shadowed by another copy")
-    if edits.get(one.name):
-        return msgspec.structs.replace(one, how="edited")
+    if differ:
+        return msgspec.structs.replace(one, how=f"edited {edited.digest(one, differ)}" if edition > 1 else "edited")
     return one
 
 
-def _engine(environment: Environment, engine: Engine, deep: Edits) -> list[Reading]:
+def _engine(environment: Environment, engine: Engine, deep: Edits, edition: int) -> list[Reading]:
     one = environment.of_any(engine.distributions)
     translated = hasattr(engine, "version_of")
     if one is None:
         gone = environment.whole and environment.search and engine.distributions and not translated
         source = f"no distribution of {engine.name} ({environment.source})"
         return [seen("engine.version", None, source, By.PACKAGE)] if gone else []
-    one = _patched(environment, one, deep)
+    one = _patched(environment, one, deep, edition)
     found: list[Reading] = [seen("engine.name", engine.name, one.source, By.PACKAGE)]
     version = release(environment, engine)
     if version is not None:

@@ -430,6 +430,8 @@ class _Filler:
         ranged = {path for path in self.spec.requires if path[0] == "host" and registry.find(path).type.compatible}
         rows = {registry.find(path).key: registry.find(path).policy for path in self.values}
         rows |= {row.name: row.policy for row in CHECKS}
+        if any(path[0] == "packages" and "edited" in str(value) for path, value in self.values.items()):
+            rows["check.packages_unedited"] = Policy.REPORT  # the edits are locked themselves
         rows |= {keys.dotted(path): Policy.COMPATIBLE for path in ranged}
         named = tuple(map(Glob, self.spec.policy))
         return {
