@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
-from lockllm.facts.fact import Path, Policy
+from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.keys import dotted, segment
-from lockllm.facts.observation import NOT_GIVEN, CheckStatus
+from lockllm.facts.observation import NOT_GIVEN, Check, CheckStatus
 from lockllm.facts.registry import family
 from lockllm.judge.report import Report, Result, Status
 
@@ -97,6 +98,8 @@ def nothing_checked(report: Report) -> str:
     results = report.results
     if report.status != "unknown" or any(each.status is Status.UNKNOWN and each.blocking for each in results):
         return ""
+    if unanswered(report) is not None and any(each.status is Status.MATCH for each in results):
+        return ""
     if not results:
         return "nothing was checked: no locked fact was chosen, or the lock holds none"
     counted = (
@@ -110,6 +113,27 @@ def nothing_checked(report: Report) -> str:
 def facts(count: int) -> str:
     """`1 fact`, `2 facts`."""
     return "1 fact" if count == 1 else f"{count} facts"
+
+
+def by_group(facts: Sequence[Fact[Any]]) -> list[str]:
+    """Keys; of more than three in one group only how many: `sampling.* (17)`."""
+    groups: dict[str, list[Fact[Any]]] = {}
+    for fact in facts:
+        groups.setdefault(fact.group, []).append(fact)
+    named: list[str] = []
+    for group, members in groups.items():
+        named += [each.key for each in members] if len(members) <= 3 else [f"{group}.* ({len(members)})"]
+    return named
+
+
+def unanswered(report: Report) -> Check | None:
+    """The finding that the server was asked and did not answer, where the verdict rests on it."""
+    if report.status != "unknown":
+        return None
+    return next(
+        (each for each in report.checks if each.name == "check.server_answers" and each.status is CheckStatus.UNKNOWN),
+        None,
+    )
 
 
 def folded(rows: Sequence[tuple[Path, str, bool]]) -> list[tuple[str, str]]:

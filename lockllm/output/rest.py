@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from lockllm.facts.fact import Fact
 from lockllm.facts.observation import CheckStatus
 from lockllm.facts.registry import dump
 from lockllm.judge.report import Report, Status
 from lockllm.output.escape import visible
 from lockllm.output.layout import Page, columns
+from lockllm.output.order import by_group
 from lockllm.output.values import show, show_pair
 
 _FEW = 6
@@ -82,19 +79,8 @@ def _not_due(page: Page, report: Report) -> None:
     later = [each for each in report.results if each.status is Status.NOT_DUE]
     if not later:
         return
-    names = columns(_by_group([each.fact for each in later]))
+    names = columns(by_group([each.fact for each in later]))
     page.field("not due", f"{len(later)} at this stage: {names}", label_width=_WIDTH)
-
-
-def _by_group(facts: Sequence[Fact[Any]]) -> list[str]:
-    """Keys; of more than three in one group only how many: `sampling.* (17)`."""
-    groups: dict[str, list[Fact[Any]]] = {}
-    for fact in facts:
-        groups.setdefault(fact.group, []).append(fact)
-    named: list[str] = []
-    for group, members in groups.items():
-        named += [each.key for each in members] if len(members) <= 3 else [f"{group}.* ({len(members)})"]
-    return named
 
 
 def _unpinned(page: Page, report: Report, verbose: bool) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from lockllm.facts.check import effect as check_effect
-from lockllm.facts.fact import Path
+from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import dump
 from lockllm.judge.report import Diff, Report, Result, Status
@@ -13,10 +14,12 @@ from lockllm.output import changes
 from lockllm.output.changes import KINDS
 from lockllm.output.escape import visible
 from lockllm.output.layout import Page, columns
-from lockllm.output.order import facts, folded, is_digest, nothing_checked, pinned, split, tally
+from lockllm.output.order import by_group, facts, folded, is_digest, nothing_checked, pinned, split, tally, unanswered
 from lockllm.output.values import show, show_pair
 
 _STYLE = {"match": "good", "mismatch": "bad", "unknown": "unsure"}
+_FEW = 6
+"""So many names of one reason are told before it."""
 _EVIDENCE = {"cached": "digest from the cache", "claimed": "digest claimed, not computed"}
 
 
@@ -121,18 +124,31 @@ class _Writer:
     def unknowns(self) -> None:
         """What was due and could not be seen, by reason."""
         for title, blocking in (("NOT SEEN", True), ("NOT SEEN, only told", False)):
-            groups: dict[tuple[str, str], list[str]] = {}
+            groups: dict[tuple[str, str], list[Fact[Any]]] = {}
             for each in self.unseen:
                 if each.blocking is blocking:
-                    groups.setdefault((each.reason, each.mend), []).append(each.fact.key)
-            if not groups:
+                    groups.setdefault((each.reason, each.mend), []).append(each.fact)
+            silent = unanswered(self.report) if blocking else None
+            if not groups and silent is None:
                 continue
             self.page.blank()
             self.page.line(title, style="unsure" if blocking else "strong")
-            for (reason, mend), keys in groups.items():
+            if silent is not None:
                 self.page.blank()
-                self.page.line(columns(keys), indent=4, style="strong")
-                self._fields((("reason", visible(reason)), ("mend", visible(mend))))
+                self.page.line(visible(silent.name), indent=4, style="strong")
+                self._fields((("reason", visible(silent.detail)), ("mend", visible(silent.mend))))
+            for (reason, mend), unseen in groups.items():
+                self._gap(unseen, reason, mend)
+
+    def _gap(self, unseen: Sequence[Fact[Any]], reason: str, mend: str) -> None:
+        """Facts of one reason: their names first, or the reason where there are many."""
+        self.page.blank()
+        if len(unseen) <= _FEW:
+            self.page.line(columns([each.key for each in unseen]), indent=4, style="strong")
+            self._fields((("reason", visible(reason)), ("mend", visible(mend))))
+            return
+        self.page.line(visible(reason), indent=4, style="strong")
+        self._fields((("facts", columns(by_group(unseen))), ("mend", visible(mend))))
 
     def findings(self) -> None:
         """Checks that fail: what the host says against itself, whatever the lock says."""
