@@ -205,6 +205,11 @@ CHECKS = (
     CheckRow("check.gpus_healthy", "No GPU reports memory errors or pending repairs.", "results may be wrong"),
     CheckRow("check.server_answers", "The running server answers.", "nothing can be asked of it"),
     CheckRow("check.replicas_agree", "All servers behind one address agree.", "answers depend on which one is met"),
+    CheckRow(
+        "check.served_model",
+        "The server says that it serves what its command names.",
+        "other weights answer than those that were looked at",
+    ),
     CheckRow("check.server_current", "What the server loaded still lies on disk.", "a restart changes what is served"),
 )
 _SINCE = {row.name: row.since for row in CHECKS}

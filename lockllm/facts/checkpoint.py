@@ -102,6 +102,11 @@ CODE_REPO = Fact(
     ("checkpoint", "code_repo"), TEXT, Kind.STEP, "modeling code of another repository runs", "serve the locked code repository",
     "The repository that remote code (`auto_map`) comes from, where it is not the checkpoint's own.", settable=False,
 )  # fmt: skip
+WEIGHT_VERSION = Fact(
+    ("checkpoint", "weight_version"), TEXT, Kind.STEP, "the server answers by weights that were put in since it started",
+    "restart the server", "The version that the server gives the weights it serves, where it is not that of its start.",
+    denied=True, settable=False, since=2,
+)  # fmt: skip
 CODE_COMMIT = Fact(
     ("checkpoint", "code_commit"), COMMIT, Kind.STEP, "modeling code of another commit runs", "pin it: --code-revision COMMIT",
     "The commit of the remote code.", settable=False,

@@ -13,7 +13,7 @@ from lockllm.documents.terms import Waiver
 from lockllm.facts import keys, registry
 from lockllm.facts.check import since
 from lockllm.facts.fact import Fact, Path, Policy, Stage
-from lockllm.facts.observation import ABSENT, NOT_GIVEN, Check, CheckStatus, Observation, Raw
+from lockllm.facts.observation import ABSENT, NOT_GIVEN, By, Check, CheckStatus, Observation, Raw
 from lockllm.judge import causes, fingerprint, places, ready, typed
 from lockllm.judge.policy import compile_globs, inside
 from lockllm.judge.ready import Expected, Ready
@@ -25,6 +25,8 @@ _OPTION = re.compile(r"argument (--?[\w-]+)")
 _DAY = r"\d{4}-\d{2}-\d{2}(T|\Z)"
 _WORDS = tuple((status.value, status) for status in Status)
 _UNSEEN = (Status.UNKNOWN, Status.NOT_DUE)
+_ANSWERS: Path = ("check", "server_answers")
+"""Unobserved where a server was asked and nothing came back: what its command line says is then not what it serves."""
 _CHECKED = (Status.MATCH, Status.MISMATCH, Status.ALLOWED, Status.WAIVED)
 
 
@@ -54,7 +56,7 @@ def verify(
     checks = tuple(_checks(observation, judge.witnesses, chosen))
     told_only = frozenset(check.name for check in checks if not _check_blocks(held, check))
     failed = any(check.status is CheckStatus.FAIL and check.name not in told_only for check in checks)
-    code = _exit_code(results, failed)
+    code = _exit_code(results, failed, judge.unanswered() and chosen(_ANSWERS))
     statuses = [result.status for result in results]
     return Report(
         status={0: "match", 1: "mismatch", 3: "unknown"}[code],
@@ -100,12 +102,19 @@ class _Judge:
         self.day = _day(observation.observed_at)
         self.witnesses = Witnesses(observation)
         self._allowed = compile_globs(allow_unknown)
+        self._silent = self.unanswered()
         self._typed = typed.Typed(lock=held.lock, observation=observation, readings=self.witnesses.readings)
         expected = self._with_extras(held)
         self.results = {path: self._first(each) for path, each in expected.items()}
         self._asked(held)
         self._follow()
         self.results = places.told(causes.explain(self.results), self.witnesses.readings)
+
+    def unanswered(self) -> bool:
+        """Whether the server was asked and did not answer, and nobody allows that."""
+        policy = self.lock.policy.get(".".join(_ANSWERS))
+        allowed = policy in (Policy.REPORT, Policy.IGNORE) or any(glob.matches(_ANSWERS) for glob in self._allowed)
+        return not allowed and self.witnesses.unobserved(_ANSWERS) is not None
 
     def _with_extras(self, held: Ready) -> Mapping[Path, Expected]:
         """What is expected, and what was seen though the lock denies it, in registry order."""
@@ -145,6 +154,10 @@ class _Judge:
             return result
         if word.seen and (same := self._typed.alike(fact, expected.value, word.value)):
             return msgspec.structs.replace(result, status=Status.MATCH, source=word.source or same, reason=same)
+        if (
+            self._silent and word.seen and readings and readings[0].by >= By.RULE
+        ):  # no word of a server that says nothing
+            return self._unseen(msgspec.structs.replace(result, seen=False, found=None, source=""), expected.value)
         return self._differs(result, expected.value, word) if word.seen else self._unseen(result, expected.value)
 
     def _by_name(self, expected: Any, word: Word) -> bool:
@@ -172,7 +185,7 @@ class _Judge:
 
     def _unseen(self, result: Result, value: Any) -> Result:
         fact = result.fact
-        if self._typed.left_out(fact.path):
+        if self._typed.left_out(fact.path) and not self._silent:
             none = msgspec.structs.replace(result, seen=True, source="looked for, not there")
             if same := self._typed.alike(fact, value, ABSENT):
                 return msgspec.structs.replace(none, status=Status.MATCH, found=result.expected, source=same)
@@ -292,10 +305,10 @@ def _check_blocks(held: Ready, check: Check) -> bool:
     return held.policies.of(row) in (Policy.EXACT, Policy.COMPATIBLE)
 
 
-def _exit_code(results: Sequence[Result], failed: bool) -> int:
+def _exit_code(results: Sequence[Result], failed: bool, unanswered: bool) -> int:
     if failed or any(result.blocking and result.status is Status.MISMATCH for result in results):
         return 1
-    if any(result.blocking and result.status is Status.UNKNOWN for result in results):
+    if unanswered or any(result.blocking and result.status is Status.UNKNOWN for result in results):
         return 3
     return 0 if any(result.status in _CHECKED for result in results) else 3
 

@@ -27,6 +27,7 @@ from lockllm.observe import (
     looking,
     prompts,
     second,
+    served,
     serving,
     start_log,
 )
@@ -77,6 +78,8 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
         pile.checks.append(said.check)
     if engine is not None:
         _rules(pile, request, found, engine, said, looked, host, versions)
+    served.look(pile, request, found, said)
+    second.answers(pile, found, said)
     joining.silent(pile, found, said)
     if seen_machine is not None:
         hosting.used_gpus(pile, request, found, seen_machine)

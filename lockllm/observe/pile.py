@@ -39,6 +39,13 @@ class Pile:
         self.unobserved = [each for each in self.unobserved if each.path != path]
         self.unobserved.append(Unobserved(path, reason, mend))
 
+    def hide_files(self, groups: Collection[str], reason: str, mend: str) -> None:
+        """Take back all that files showed of these groups."""
+        taken = {each.fact.path for each in self.readings if each.fact.group in groups and each.by is By.FILE}
+        self.readings = [each for each in self.readings if each.fact.path not in taken]
+        self.unobserved = [each for each in self.unobserved if each.path not in taken]
+        self.unobserved += [Unobserved(path, reason, mend) for path in sorted(taken)]
+
     def withhold(self, kinds: Collection[By], reason: str, mend: str) -> None:
         """Take back every fact that witnesses of these kinds show, and that a family of them was seen whole."""
         taken = {each.fact.path for each in self.readings if each.by in kinds}

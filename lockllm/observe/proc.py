@@ -134,6 +134,14 @@ def alive(process: Process, proc: Path = PROC) -> bool:
         return False
 
 
+def state(process: Process, proc: Path = PROC) -> str:
+    """The letter that the kernel gives what it does now: R, S, D, T ...; empty where it ended."""
+    try:
+        return _fields(proc / str(process.pid))[0].decode("ascii", "replace")
+    except OSError:
+        return ""
+
+
 def became(process: Process, proc: Path = PROC) -> int:
     """The clock tick by which a process was the program that it is: the start of its oldest thread but the first.
 

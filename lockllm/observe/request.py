@@ -29,6 +29,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     exclude: tuple[str, ...] = ()
     load_format: str | None = None  # as locked: which set of weights is read where no command says it
     edition: int = 2  # of the lock: files are chosen by the rule that it was made with
+    adapters: frozenset[str] = frozenset()  # names of those that are locked by what they are
+    weight_version: bool = False  # whether the lock holds that of the served weights
     gpus: int | None = None  # GPUs that the locked server uses
     repo: str | None = None
     revision: str | None = None
@@ -79,6 +81,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             engine_version=self.engine_version or text("engine.version"),
             packages=self.packages | members(named, ("packages",)),
             env=self.env | members(named, ("env",)),
+            adapters=self.adapters
+            | {path[1] for path in named if path[0] == "adapters" and len(path) > 2 and path[2] != "loaded"},
+            weight_version=self.weight_version or ("checkpoint", "weight_version") in named,
             include=self.include or lock.include,
             exclude=self.exclude or lock.exclude,
             edition=lock.edition,

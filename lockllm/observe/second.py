@@ -10,8 +10,10 @@ from pathlib import Path
 from lockllm.checkpoint import Look, again, links
 from lockllm.checkpoint.stamps import Ledger
 from lockllm.errors import LockllmError
-from lockllm.facts.observation import By, Check, CheckStatus
+from lockllm.facts.fact import Stage
+from lockllm.facts.observation import By, Check, CheckStatus, Unobserved
 from lockllm.observe import proc, servers, sockets
+from lockllm.observe.asking import Said
 from lockllm.observe.pile import Pile
 from lockllm.observe.servers import Found
 from lockllm.observe.serving import Serving
@@ -19,6 +21,10 @@ from lockllm.observe.serving import Serving
 _MOST_TOLD = 4
 _AGAIN = "look again when nothing changes it"
 _OF_SERVER = (By.LIBRARY, By.WORKER, By.ENDPOINT, By.PROCESS, By.LOG)
+_SILENT = ("timeout", "refused", "unreachable", "loading")
+"""Kinds of silence that are no answer: a server that asks for a key is there, and speaks."""
+_HALTED = ("T", "t")
+_STATES = {"T": "is stopped", "t": "is stopped by a debugger", "D": "waits for a device or a file system", "Z": "ended"}
 _WORKER = re.compile(r"(?:vllm|sglang)::", re.IGNORECASE)
 """How engines rename the processes that compute."""
 
@@ -33,6 +39,24 @@ def look(pile: Pile, serving: Serving, main: Look | None, ledger: Ledger) -> Non
             where = f"pid {serving.found.process.pid}"
             pile.checks.append(Check("check.server_current", CheckStatus.FAIL, problem, where, "look again"))
             pile.withhold(_OF_SERVER, problem, "look again at the server that runs now")
+
+
+def answers(pile: Pile, serving: Serving, said: Said | None) -> None:
+    """A server that was asked and did not answer, or of which a process is stopped, serves nothing that could be known."""
+    if said is None:
+        return
+    states = [(each, proc.state(each)) for each in serving.found.processes] if serving.found is not None else []
+    worst = said.worst
+    silent = said.engine is None and not said.answers and worst is not None and worst.kind in _SILENT
+    halted = [each for each, state in states if state in _HALTED and serving.found and _computes(serving.found, each)]
+    if not silent and not halted:
+        return
+    told = [f"pid {each.pid} {_STATES[state]}" for each, state in states if state in _STATES]
+    reasons = [*([worst.reason] if silent and worst is not None else []), *told[:_MOST_TOLD]]
+    mend = worst.mend if silent and worst is not None and not told else "see why the server hangs, and restart it"
+    pile.unobserved.append(Unobserved(("check", "server_answers"), "; ".join(reasons), mend, due=Stage.LIVE))
+    pile.checks = [each for each in pile.checks if each.name != "check.server_answers"]
+    pile.checks.append(Check("check.server_answers", CheckStatus.UNKNOWN, "; ".join(reasons), said.server.url, mend))
 
 
 def candidate(pile: Pile, serving: Serving, answers: bool) -> None:

@@ -292,7 +292,10 @@ def _address(found: Found) -> http.Server | None:
     """Where a process answers HTTP, as seen from here."""
     if not found.listens or not servers.same_network(found.process):
         return None
-    given = [each for each in found.listens if each[1] == _port(found)]
+    wanted = _port(found)
+    given = [each for each in found.listens if each[1] == wanted]
+    if wanted is not None and not given:
+        return None  # it is not open yet: what else is open is for its own processes
     own = {process.pid for process in found.processes}
     for host, port in given or found.listens:
         for address in _OF_ALL.get(host, (host,)):
@@ -303,6 +306,7 @@ def _address(found: Found) -> http.Server | None:
 
 
 def _port(found: Found) -> int | None:
+    """The port that its command line gives it; 0 stands for any."""
     words = found.form.args if found.form else ()
     for at, word in enumerate(words):
         if word in ("--port", "--server-port", "-p") and at + 1 < len(words):

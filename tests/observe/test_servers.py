@@ -11,7 +11,8 @@ import pytest
 
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Unobserved
-from lockllm.observe import http, servers
+from lockllm.observe import http, servers, serving
+from lockllm.observe.request import Request
 from tests.observe import hosts
 
 
@@ -110,3 +111,23 @@ def test_a_server_of_another_host_is_not_looked_for_here() -> None:
     assert isinstance(gap, Unobserved)
     assert gap.reason == "192.0.2.7 is another host: only HTTP was asked"
     assert gap.mend == "run `lockllm observe` there, and pass the file with --observation"
+
+
+@pytest.mark.parametrize("spelling", [("--port", "{}"), ("--port={}",)])
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_server_is_asked_at_the_port_that_its_command_gives_and_at_no_inner_one(
+    home: Path, spelling: tuple[str, ...], is_open: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    program = home / "bin" / "vllm"
+    script = "import socket, sys\nkept = [socket.create_server(('127.0.0.1', 0))]\n"
+    script += f"kept += [socket.create_server(('127.0.0.1', {port}))]\n" if is_open else ""
+    program.write_text(f"#!{home}/bin/python\n{script}print(1, flush=True)\nsys.stdin.read()\n")
+    try:
+        words = [word.format(port) for word in spelling]
+        with hosts.running([program, "serve", "model", *words]) as (pid, _):
+            found = serving.locate(Request(pid=pid))
+            assert (found.address.port if found.address is not None else None) == (port if is_open else None)
+    finally:
+        hosts.program(home, "vllm")
