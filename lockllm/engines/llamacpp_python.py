@@ -20,7 +20,7 @@ from lockllm.facts.registry import dump, fact, find, seen
 
 name = "llama-cpp-python"
 newest = "0.3.36"
-packages = ("llama-cpp-python", "jinja2", "numpy", "diskcache")
+packages = ("llama-cpp-python", "jinja2", "numpy", "diskcache", "transformers", "tokenizers")
 distributions = ("llama-cpp-python",)
 probes = (Probe(path="/openapi.json"), Probe(path="/v1/models"))
 

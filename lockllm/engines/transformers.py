@@ -11,6 +11,7 @@ from lockllm.engines._argparse import Option, Take, Word, parse, table
 from lockllm.engines._collect import Collect, is_path, source_of
 from lockllm.engines._launch import recognise as _recognise
 from lockllm.engines._omitted import plain
+from lockllm.engines._packages import besides
 from lockllm.engines._values import Kind, leaves
 from lockllm.engines._variables import is_common
 from lockllm.facts.env import is_secret
@@ -20,7 +21,7 @@ from lockllm.facts.registry import dump, fact, find, seen
 
 name = "transformers"
 newest = "5.24.0"
-packages = (
+packages = besides(
     "torch", "transformers", "tokenizers", "safetensors", "accelerate", "kernels", "flash-attn", "bitsandbytes", "triton",
     "jinja2", "gguf", "compressed-tensors", "torchao", "optimum", "mistral-common", "sentencepiece", "tiktoken",
 )  # fmt: skip

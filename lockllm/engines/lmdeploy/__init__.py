@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lockllm.engines import Form, Names
 from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines._packages import besides
 from lockllm.engines.lmdeploy.command import command, where
 from lockllm.engines.lmdeploy.given import FLAG, given
 from lockllm.engines.lmdeploy.omitted import omitted
@@ -26,8 +27,8 @@ template_flags = {("serve", "chat_template"): FLAG}
 newest = NEWEST
 probes = PROBES
 distributions = ("lmdeploy",)
-packages = tuple(
-    """
+packages = besides(
+    *"""
     torch torchvision transformers tokenizers triton tilelang apache-tvm-ffi flash-linear-attention xgrammar
     openai-harmony dlblas nvidia-nccl-cu12 nvidia-cublas-cu12 nvidia-nccl-cu13 nvidia-cublas-cu13 flash-attn
     sentencepiece tiktoken numpy peft

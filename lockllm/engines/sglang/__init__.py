@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lockllm.engines import Form, Installed
 from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines._packages import besides
 from lockllm.engines.sglang.command import command, where
 from lockllm.engines.sglang.findings import checks
 from lockllm.engines.sglang.given import FLAG, explicit_template, given
@@ -34,8 +35,8 @@ newest = NEWEST
 stated = STATED
 probes = PROBES
 distributions = ("sglang",)
-packages = tuple(
-    """
+packages = besides(
+    *"""
     torch transformers tokenizers sgl-kernel sglang-kernel flashinfer-python flashinfer-cubin flashinfer-jit-cache
     triton xgrammar llguidance
     outlines torchao flash-attn flash-attn-4 compressed-tensors deep-gemm cuda-python nvidia-cutlass-dsl

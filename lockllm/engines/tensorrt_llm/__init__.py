@@ -7,6 +7,7 @@ from typing import Any
 
 from lockllm.engines import Form, Names
 from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines._packages import besides
 from lockllm.engines.tensorrt_llm.command import command, where
 from lockllm.engines.tensorrt_llm.given import FLAG, explicit_template, given
 from lockllm.engines.tensorrt_llm.given import wants_files as _wants_files
@@ -26,8 +27,8 @@ named_files = {("serve", "args", each): Names() for each in FILES}
 newest = NEWEST
 probes = PROBES
 distributions = ("tensorrt-llm",)
-packages = tuple(
-    """
+packages = besides(
+    *"""
     torch tensorrt transformers tokenizers flashinfer-python triton nvidia-cutlass-dsl nvidia-modelopt xgrammar
     llguidance nvidia-nccl-cu12 nvidia-nccl-cu13 nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-cublas-cu12
     openai-harmony cuda-python

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lockllm.engines import Form, Names
 from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines._packages import besides
 from lockllm.engines.tgi.command import command, where
 from lockllm.engines.tgi.given import FLAG, given
 from lockllm.engines.tgi.omitted import omitted
@@ -23,8 +24,8 @@ template_flags = {("serve", "args", "tokenizer_config_path"): FLAG}
 newest = NEWEST
 probes = PROBES
 distributions = ("text-generation-server",)
-packages = tuple(
-    """
+packages = besides(
+    *"""
     torch transformers tokenizers safetensors flashinfer-python triton exllamav2 outlines kernels bitsandbytes
     compressed-tensors nvidia-nccl-cu12 nvidia-cudnn-cu12 attention moe quantization rotary
     """.split()

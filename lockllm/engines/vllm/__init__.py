@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lockllm.engines import Form, Installed
 from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines._packages import besides
 from lockllm.engines.vllm.command import command
 from lockllm.engines.vllm.findings import checks
 from lockllm.engines.vllm.given import given, read
@@ -29,7 +30,7 @@ __all__ = [
 name = "vllm"
 template_flags = {("serve", "chat_template"): FLAG}
 named_files = NAMED_FILES
-packages = (
+packages = besides(
     "torch", "triton", "triton-kernels", "transformers", "tokenizers", "flashinfer-python", "flashinfer-cubin",
     "flashinfer-jit-cache", "xformers", "compressed-tensors", "xgrammar", "llguidance", "outlines", "mistral-common",
     "openai-harmony", "bitsandbytes", "vllm-flash-attn", "flash-attn", "deep-gemm", "deep-ep", "numpy",
