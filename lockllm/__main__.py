@@ -3,15 +3,82 @@
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` itself imports for 2 ms, in which an interrupt prints a traceback
+import os
+import sys
+
+_INJECT = frozenset(
+    f"PYTHON{name}".encode()
+    for name in (
+        "PATH", "HOME", "PLATLIBDIR", "PYCACHEPREFIX", "WARNINGS", "INSPECT", "USERBASE", "EXECUTABLE", "CASEOK",
+    )
+)  # fmt: skip
+"""Variables by which another's code gets into an interpreter, or another's files in place of the interpreter's own."""
 
 
 def main() -> int:
     """Run the command line and exit. An interrupt ends it quietly from here on, while everything else is still imported."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-    from lockllm.cli import main as run
-
+    if not sys.flags.isolated:
+        _isolate()
+    try:
+        from lockllm.cli import main as run
+    except Exception as error:  # noqa: BLE001 - a package of another Python fails in any way
+        _in_the_way(error)
     return run()
+
+
+def _isolate() -> None:
+    """Start once more as `python -I`, where the environment brings code of its own into this interpreter.
+
+    The environment stays as it is: the command of `exec` gets it. Without such variables nothing is started again.
+    """
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    environ = _given()
+    foreign = getattr(sys.modules.get("sitecustomize"), "__file__", None) or ""
+    customized = bool(foreign) and not _inside(foreign)
+    if not customized and not any(environ.get(name) for name in _INJECT):
+        if __name__ == "__main__" and sys.path and os.path.abspath(sys.path[0]) == os.getcwd() != own:
+            del sys.path[0]  # `-m` puts the working directory in front
+        return
+    named = os.fsdecode(environ.get(b"PYTHONPATH", b"")).split(os.pathsep)
+    if not sys.executable or own in map(os.path.abspath, filter(None, named)):
+        return  # this very package lies there: somebody runs it from its sources
+    words = ["-I", *(("-X", "utf8") if sys.flags.utf8_mode else ()), "-m", "lockllm", *sys.argv[1:]]
+    try:
+        os.execve(sys.executable, [sys.executable, *words], environ)  # noqa: S606
+    except OSError as why:
+        sys.stderr.write(
+            f"lockllm: it cannot start itself isolated: {why.strerror}\n  mend  call `python -I -m lockllm`\n"
+        )
+        sys.exit(4)
+
+
+def _given() -> dict[bytes, bytes]:
+    """The environment as this process got it, whatever was done to `os.environ` since."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            pairs = [each.partition(b"=") for each in file.read().split(b"\0") if each]
+    except OSError:
+        return dict(os.environb)
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def _inside(path: str) -> bool:
+    """Whether a file is the interpreter's own, or one that the system's administrator put there."""
+    places = (sys.prefix, sys.base_prefix, sys.exec_prefix, "/etc")
+    real = os.path.realpath(path)
+    return any(real.startswith(os.path.realpath(each).rstrip("/") + "/") for each in places)
+
+
+def _in_the_way(error: Exception) -> None:
+    words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    shown = words.encode("ascii", "backslashreplace").decode()
+    sys.stderr.write(
+        f"lockllm: a package that it needs cannot be imported: {shown}\n"
+        f"  mend  install lockllm in an environment of its own, and call it as `python -I -m lockllm`\n"
+    )
+    sys.exit(4)
 
 
 if __name__ == "__main__":

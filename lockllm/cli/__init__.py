@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -35,6 +36,8 @@ _LONG = ("init", "lock", "verify", "exec", "observe", "inspect", "render")
 """Those that may run for long, in several threads."""
 _SIGINT, _SIGPIPE = 2, 13
 """As POSIX numbers them; the module that names them costs a tenth of a short run."""
+_NO_VARIABLE = ""
+"""The name of a variable that nobody can set."""
 _TRACKER = "https://github.com/lockllm/lockllm/issues"
 
 
@@ -97,7 +100,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         from lockllm.cli import _signals
 
         _signals.install()
-    code = run(argv)
+    try:
+        code = run(argv)
+    except OSError:  # not even standard error takes a word
+        code = 4
+        _silence(sys.stderr)
     gc.freeze()  # the interpreter looks for circles twice more while it ends: a tenth of a short run
     sys.exit(code)
 
@@ -115,8 +122,12 @@ def run(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal's encoding lacks is spelled out
             stream.reconfigure(errors="backslashreplace")
+    words = sys.argv[1:] if argv is None else list(argv)
+    completes = not words and "_LOCKLLM_COMPLETE" in os.environ  # a completion script names no command
     try:
-        code = cli.main(args=None if argv is None else list(argv), prog_name="lockllm", standalone_mode=False)
+        code = cli.main(
+            args=words, prog_name="lockllm", standalone_mode=False, complete_var=None if completes else _NO_VARIABLE
+        )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except LockllmError as error:
@@ -132,12 +143,14 @@ def run(argv: Sequence[str] | None = None) -> int:
         _silence()
         return 128 + _SIGPIPE
     except SystemExit:  # click ends so where nobody reads the output any more, and after completing a word
-        if "_LOCKLLM_COMPLETE" in os.environ:
+        if completes:
             raise
         _silence()
         return 128 + _SIGPIPE
     except OSError as error:
         return _world(error)
+    except ImportError as error:
+        return _in_the_way(error)
     except MemoryError:
         return _too_little("memory")
     except RuntimeError as error:
@@ -229,7 +242,16 @@ def _bug(error: Exception) -> int:
     return 70
 
 
-def _silence() -> None:
-    """Nothing more goes to standard output, not even what Python flushes at the end."""
+def _in_the_way(error: ImportError) -> int:
+    print(
+        f"lockllm: a package that it needs cannot be imported: {_said(str(error))[:300]}\n"
+        "  mend  install lockllm in an environment of its own, and call it as `python -I -m lockllm`",
+        file=sys.stderr,
+    )
+    return 4
+
+
+def _silence(stream: Any = None) -> None:
+    """Nothing more goes to standard output (or another stream), not even what Python flushes at the end."""
     with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())

@@ -49,8 +49,10 @@ def request(
     progress: Any = None,
 ) -> Request:
     """What the options ask for."""
+    from lockllm.observe import starting
     from lockllm.observe.request import Request
 
+    started = starting.read(command, dict(os.environ), os.getcwd()) if command else None
     asked = Request(
         stage=_options.stage(stage),
         server=sources.get("server"),
@@ -69,9 +71,10 @@ def request(
         rehash=bool(sources.get("rehash")),
         deep=bool(sources.get("deep")),
         cache="any" if sources.get("cached") else cache,
-        command=command,
-        environ=dict(os.environ),
-        cwd=os.getcwd(),
+        command=started.argv if started else (),
+        unread=started.unread if started else "",
+        environ=started.env if started else dict(os.environ),
+        cwd=started.cwd if started else os.getcwd(),
         progress=progress,
         keep_template=_texts.keep,
     )

@@ -25,8 +25,8 @@ from lockllm.output.escape import readable
 @click.option("--warn-only", is_flag=True, help="Print the report and start all the same.")
 @click.option("--allow-unknown", multiple=True, metavar="GLOB", help="Facts that this host can never show; repeatable.")
 @click.option("--skip", multiple=True, metavar="GLOB", help="Leave these facts out; repeatable.")
-@click.option("--checkpoint", metavar="PATH", help="The checkpoint, where it cannot be told from the command.")
-@click.option("--python", metavar="PATH", help="The interpreter of the serving environment; it is run once.")
+@click.option("--checkpoint", metavar="PATH", help="The checkpoint, where the command cannot be read.")
+@click.option("--python", metavar="PATH", help="The interpreter that the command runs with; it is run once.")
 @click.option(
     "--gpu", type=click.Choice(["auto", "nvidia", "rocm", "none"]), default="auto", help="What to ask for GPUs."
 )
@@ -42,8 +42,10 @@ def command(
 ) -> None:  # fmt: skip
     """Verify files, packages, GPUs and the planned command against a lock, then become the command.
 
-    CMD's own options are the planned server. On success this process replaces itself: same pid, signals and exit code are
-    CMD's. A difference or an unknown refuses the start (exit 1 or 3) before a byte of the model is loaded.
+    CMD's own options are the planned server, so CMD is the engine's own command: a few programs of the system may stand before
+    it (env, nice, timeout, tini ...), and no shell or script, which could start anything (exit 3). On success this process
+    replaces itself: same pid, signals and exit code are CMD's. A difference or an unknown refuses the start (exit 1 or 3)
+    before a byte of the model is loaded.
     """
     path = program(argv[0], os.environ)
     gate = "warn" if warn_only and _options.gate(os.environ) == "enforce" else _options.gate(os.environ)

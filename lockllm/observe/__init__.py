@@ -83,7 +83,7 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
     joining.silent(pile, found, said)
     if seen_machine is not None:
         hosting.used_gpus(pile, request, found, seen_machine)
-    joining.not_running(pile, found)
+    joining.not_running(pile, request, found)
     joining.elsewhere(pile, found)
     if found.found is not None:
         named = frozenset(map(distributions.normal, (*engine.packages, *engine.distributions) if engine else ()))

@@ -15,7 +15,7 @@ from lockllm.engines import _asked as asked
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import GROUPS, same, seen
-from lockllm.observe import fitting, hosting, installed, packages, settings, workers
+from lockllm.observe import fitting, hosting, installed, packages, settings, starting, workers
 from lockllm.observe.asking import Said
 from lockllm.observe.hosting import closed
 from lockllm.observe.pile import Pile, known
@@ -187,7 +187,7 @@ def silent(pile: Pile, serving: Serving, said: Said | None) -> None:
             pile.unobserved.append(Unobserved((group,), reason, mend, due=Stage.LIVE))
 
 
-def not_running(pile: Pile, serving: Serving) -> None:
+def not_running(pile: Pile, request: Request, serving: Serving) -> None:
     """Why nothing is known of the arguments where no server runs, and no command of an engine is planned."""
     hosting.no_cuda(pile, serving)
     if serving.live or (serving.plan is not None and serving.plan.given is not None):
@@ -198,9 +198,13 @@ def not_running(pile: Pile, serving: Serving) -> None:
     )
     if serving.plan is not None:
         reason, mend = "the command does not show the engine's own arguments", "verify again while the server runs"
+    due = Stage.LIVE
+    if request.unread:  # it starts next: what it would serve is due now
+        reason, mend, due = request.unread, starting.FIX, Stage.PREFLIGHT
+        pile.warnings.append(f"the command is not read: {reason}")
     groups = ("serve", "sampling", "env", "libraries", "engine", "kernels", "draft", "adapters")
     for path in (*((group,) for group in groups), *(("tokenizer", name) for name in ("mode", "repo", "commit"))):
-        pile.unobserved.append(Unobserved(path, reason, mend, due=Stage.LIVE))
+        pile.unobserved.append(Unobserved(path, reason, mend, due=due))
 
 
 def elsewhere(pile: Pile, serving: Serving) -> None:

@@ -51,6 +51,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     wait: float = 0.0
     timeout: float = 10.0  # for everything that is asked of one server
     command: tuple[str, ...] = ()  # the planned server
+    unread: str = ""  # why the command could not be read whole; nothing of it is claimed then
     planned: Given | None = None  # the planned server where no command was written yet: a spec's facts
     environ: Mapping[str, str] = {}  # its environment; of ourselves where there is none
     cwd: str = "/"

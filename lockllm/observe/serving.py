@@ -18,7 +18,20 @@ from lockllm.errors import UsageError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Unobserved
 from lockllm.facts.types import whole
-from lockllm.observe import http, interpreter, opening, packages, plan, proc, python, servers, sockets, sources, workers
+from lockllm.observe import (
+    http,
+    interpreter,
+    opening,
+    packages,
+    plan,
+    proc,
+    python,
+    servers,
+    sockets,
+    sources,
+    starting,
+    workers,
+)
 from lockllm.observe.plan import Plan
 from lockllm.observe.python import Environment
 from lockllm.observe.request import Request
@@ -102,12 +115,14 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
         if not os.path.exists(request.checkpoint):
             mend = "name a directory, an HF cache snapshot or a .gguf file"
             raise UsageError(f"no checkpoint at {request.checkpoint}", where="--checkpoint", mend=mend)
-        return request.checkpoint, None, "--checkpoint"
+        return _named_by_command(request, serving) or (request.checkpoint, None, "--checkpoint")
     if serving.elsewhere is not None:
         return Unobserved(none, serving.elsewhere.reason, serving.elsewhere.mend)
     if serving.found is not None and serving.found.process.hidden:
         return Unobserved(none, serving.found.process.hidden, "run lockllm as the user of the server, or as root")
     given = serving.plan.given if serving.plan else None
+    if (chosen := _named_by_command(request, serving)) is not None:
+        return chosen
     if given is not None and given.model is None:
         given = next((each for _, each in workers.given(serving.found) if each.model is not None), given)
     mapped = _mapped(serving)
@@ -131,6 +146,21 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
         if hub.is_repo(folder):
             return folder, request.commit or request.revision, "our own cache: not proven to be what a server loads"
     return Unobserved(none, "no server, command or path says which checkpoint is meant", "name it with --checkpoint")
+
+
+def _named_by_command(request: Request, serving: Serving) -> tuple[str, str | None, str] | Unobserved | None:
+    """What a planned command loads, whatever `--checkpoint` or the spec say; None where no command was read."""
+    given = serving.plan.given if request.command and serving.plan else None
+    if given is None or given.engine in engines.OWN_REGISTRY:
+        return None
+    if given.model is None:
+        reason = "the command names no model: the engine would choose one, or ask each request for it"
+        return Unobserved(("checkpoint",), reason, "name the model in the command")
+    place = model(given.model, serving, request)
+    if not isinstance(place, Unobserved) or request.checkpoint is None:
+        return place
+    reason = f"the command names {given.model.text}, which --checkpoint does not stand for: {place.reason}"
+    return Unobserved(place.path, reason, "name the checkpoint in the command by the path of --checkpoint")
 
 
 def model(named: Model, serving: Serving, request: Request) -> tuple[str, str | None, str] | Unobserved:
@@ -195,6 +225,8 @@ def _understand(request: Request, serving: Serving) -> Serving:
         version, source = _release(held, serving.found.engine)
         reader = _reader(serving.found)
         read = plan.plan(process.argv, process.env, process.cwd, version, reader, live=True, installed=source)
+    elif request.unread:
+        read = starting.unread_plan(request.command, request.environ, request.cwd)
     elif request.command:
         version, source = _release(held, request.engine)
         typed = (request.command, request.environ, request.cwd)
@@ -231,7 +263,12 @@ def _understand(request: Request, serving: Serving) -> Serving:
 
 def _environment(request: Request, serving: Serving) -> Environment | Unobserved | None:
     if request.python is not None:
-        return interpreter.ask(request.python)
+        named = interpreter.ask(request.python)
+        if not request.command or request.unread:
+            return named
+        return starting.environment(request.command, request.environ, request.cwd, named)
+    if request.unread:
+        return Unobserved(("packages",), request.unread, starting.FIX)
     if serving.found is not None:
         return python.of_process(serving.found.process, serving.found.loaded.sites)
     if serving.elsewhere is not None:

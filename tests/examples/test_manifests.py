@@ -17,8 +17,9 @@ DOCKERFILE, DEPLOYMENT = EXAMPLES / "docker" / "Dockerfile", EXAMPLES / "kuberne
 
 
 def lists(path: Path) -> list[list[str]]:
-    """Every flow list of a file that begins with lockllm."""
-    found = re.findall(r'\[("?lockllm"?,[^\]]*)\]', path.read_text())
+    """Every flow list of a file that calls lockllm, isolated, from there on."""
+    isolated = r'\["?/opt/lockllm/bin/python"?,\s*"?-I"?,\s*"?-m"?,\s*("?lockllm"?,[^\]]*)\]'
+    found = re.findall(isolated, path.read_text())
     return [[json.loads(word) if word.startswith('"') else word for word in re.split(r",\s*", text)] for text in found]
 
 

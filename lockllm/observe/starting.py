@@ -1,0 +1,104 @@
+"""The command that `exec` is to start: read whole with the programs on this disk, or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from lockllm.engines._launch import Unwrapped
+from lockllm.engines._launch.forms import is_python
+from lockllm.engines._launch.straight import Unread, straight
+from lockllm.facts.observation import Unobserved
+from lockllm.observe import opening, python
+from lockllm.observe.plan import Plan
+from lockllm.observe.python import Environment
+
+FIX = "give exec the engine's command itself"
+_FOLDERS = frozenset({"/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/local/sbin"})
+_MANY = frozenset({"busybox", "coreutils", "toybox"})
+"""Programs that are several: which of them is meant, the name says by which they are started."""
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """The engine's own command behind its wrappers, or why it could not be read."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    unread: str = ""
+
+
+def read(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Started:
+    """Read a command that is to start here, in this environment and directory."""
+    try:
+        found = straight(argv, env, lambda word, held, inside: _foreign(word, held, os.path.join(cwd, inside)))
+        where = os.path.normpath(os.path.join(cwd, found.cwd))
+        if not os.path.isdir(where):
+            raise Unread(f"there is no directory {found.cwd}")
+        _program(found.argv, found.env, where)
+    except Unread as why:
+        return Started(argv=argv, env=env, cwd=cwd, unread=str(why))
+    return Started(argv=found.argv, env=found.env, cwd=where)
+
+
+def unread_plan(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Plan:
+    """A command of which nothing is claimed."""
+    opaque = Unwrapped(argv=argv, env=env, opaque=True)
+    return Plan(given=None, form=None, readings=(), checks=(), warnings=(), unwrapped=opaque, env=env, cwd=cwd)
+
+
+def environment(
+    argv: tuple[str, ...], env: Mapping[str, str], cwd: str, named: Environment | Unobserved | None
+) -> Environment | Unobserved:
+    """The environment that a command runs in. One that is named stands for it only where it is the same."""
+    own = python.of_command(argv, env, cwd)
+    if isinstance(named, Environment) and (own is None or _same(own.prefix, named.prefix)):
+        return named
+    if own is not None:
+        return own
+    return Unobserved(
+        ("packages",),
+        "the command names no Python program of this host",
+        "name the interpreter of the serving environment with --python",
+    )
+
+
+def _same(one: Path, other: Path) -> bool:
+    return opening.resolved(one) == opening.resolved(other)
+
+
+def _foreign(word: str, env: Mapping[str, str], cwd: str) -> str:
+    """Why a wrapper is no program of the system; empty where it is one."""
+    path = python.which(word, env, cwd)
+    if path is None:
+        return "is not there"
+    real = os.path.realpath(path)
+    try:
+        told, folder = os.stat(real), os.stat(os.path.dirname(real))
+    except OSError:
+        return "cannot be looked at"
+    name = os.path.basename(real)
+    if os.path.dirname(real) not in _FOLDERS or not (name == os.path.basename(word) or name in _MANY):
+        return f"is {real}, no program of the system: what it starts is not known"
+    if told.st_uid != 0 or told.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or folder.st_mode & stat.S_IWOTH:
+        return f"is {real}, which others than root may write: what it starts is not known"
+    return ""
+
+
+def _program(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> None:
+    """The engine's program is a binary or a Python script. Raises Unread for another script: it may start anything."""
+    path = python.which(argv[0], env, cwd)
+    if path is None:
+        raise Unread(f"{os.path.basename(argv[0])} is not there")
+    try:
+        head = opening.start(Path(path), 4)
+    except OSError as why:
+        raise Unread(f"{path} cannot be read: {(why.strerror or str(why)).lower()}") from why
+    if head.startswith(b"\x7fELF"):
+        return
+    if not head.startswith(b"#!") or is_python(argv[0]) or python.of_command(argv, env, cwd) is None:
+        raise Unread(f"{path} is a script that no Python runs: what it starts is known only when it has started")
