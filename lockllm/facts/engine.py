@@ -73,6 +73,17 @@ PACKAGE_ = Family(
         stale_with=("engine.version",), causes=("engine.version",), part="",
     )
 )  # fmt: skip
+STARTUP = Group(name="startup", about="code that runs before the engine: site hooks and .pth files", via=False)
+STARTUP_CODE = Family(
+    Fact(
+        ("startup",), TEXT, Kind.STEP, "other code runs in the server before the engine starts",
+        "remove what was added to the serving environment, or restore what was there",
+        "Code that starts with the interpreter: the sha256 of sitecustomize and usercustomize, and of the acting lines of "
+        "each .pth file.",
+        settable=False, since=2,
+    ),
+    closed=True, given=True, depth=0,
+)  # fmt: skip
 LIBRARIES = Group(name="libraries", about="shared objects that the server really maps", via=False, waits=True)
 LIBRARY = Family(
     Fact(

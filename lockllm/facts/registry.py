@@ -14,7 +14,7 @@ from lockllm.facts.types import ANY, holdable, same_any
 
 GROUPS: tuple[Group, ...] = (
     checkpoint.CHECKPOINT, checkpoint.TOKENIZER, chat_template.CHAT_TEMPLATE, checkpoint.QUANTIZATION, checkpoint.ADAPTERS,
-    checkpoint.DRAFT, engine.ENGINE, serve.SERVE, sampling.SAMPLING, engine.KERNELS, engine.PACKAGES, engine.LIBRARIES,
+    checkpoint.DRAFT, engine.ENGINE, serve.SERVE, sampling.SAMPLING, engine.KERNELS, engine.PACKAGES, engine.STARTUP, engine.LIBRARIES,
     engine.CUDA, engine.ROCM, host.HOST, engine.ENV, chat_template.PROMPT_PROBES, checkpoint.ADAPTER_FOLDER,
 )  # fmt: skip
 """The lock's tables, in order."""

@@ -170,6 +170,15 @@ ARGS = Family(
     ),
     closed=True, closed_by=("serve",), given=True, depth=0, detail=_arg,
 )  # fmt: skip
+PLUGINS = Family(
+    Fact(
+        ("serve", "plugins"), TEXT, Kind.STEP, "code of another distribution runs inside the engine",
+        "install the locked plugins and no others, or name those that may load (VLLM_PLUGINS, SGLANG_PLUGINS)",
+        "A plugin that the engine loads because it is installed: entry point group and name, and its distribution.",
+        settable=False, since=2,
+    ),
+    closed=True, closed_by=("startup",), given=True,
+)  # fmt: skip
 NO_TOKEN = tuple(
     Fact(
         ("serve", "args", name), ANY, Kind.IDENTITY, effect, "start the server with the locked options",

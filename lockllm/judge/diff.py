@@ -53,7 +53,10 @@ def diff(before: Lock, after: Lock, *, names: tuple[str, str] = ("before", "afte
 
 def stale(held: Lock, fresh: Lock) -> list[str]:
     """The keys that a lock does not hold as the spec resolves them now: what `lock --check` names."""
-    return [change.fact.key for change in diff(held, fresh).changes]
+    changes = diff(held, fresh).changes
+    if held.edition != fresh.edition:  # an older lock stays good: what newer rules would list is no change of the spec
+        changes = tuple(change for change in changes if change.kind is not Kind.RULES)
+    return [change.fact.key for change in changes]
 
 
 def _held(lock: Lock) -> dict[Path, Any]:

@@ -36,7 +36,7 @@ def environment(pile: Pile, request: Request, serving: Serving, engine: Engine |
     if serving.environment is None:
         missing = serving.no_environment
         if missing is not None:
-            for group in ("packages", "cuda"):
+            for group in ("packages", "startup", "cuda"):
                 pile.unobserved.append(Unobserved((group,), missing.reason, missing.mend))
             pile.unobserved.append(Unobserved(("host", "python"), missing.reason, missing.mend))
         return {}

@@ -11,7 +11,7 @@ from lockllm.engines import Engine
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe import distributions, edited, opening
+from lockllm.observe import distributions, edited, opening, startup
 from lockllm.observe.distributions import Distribution
 from lockllm.observe.installed import Edits
 from lockllm.observe.python import Environment
@@ -58,7 +58,14 @@ def readings(
     if environment.python is not None:
         found.append(seen("host.python", environment.python, environment.source, By.PACKAGE))
     found += _cuda(environment)
-    return found, unseen, frozenset({("packages",)}) if environment.whole else frozenset()
+    if not environment.whole:
+        return found, unseen, frozenset()
+    for item in startup.readings(environment, engine):
+        if isinstance(item, Reading):
+            found.append(item)
+        else:
+            unseen.append(item)
+    return found, unseen, frozenset({("packages",), *startup.COMPLETE})
 
 
 def named(engine: Engine | None, wanted: Iterable[str]) -> frozenset[str]:

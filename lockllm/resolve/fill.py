@@ -25,7 +25,8 @@ from lockllm.resolve.agreement import Disagreement, disagreements
 
 SPEC = "llm.toml"
 _FILES = ("checkpoint", "tokenizer", "quantization", "chat_template", "adapters", "draft", "prompt_probes")
-_STACK = ("packages", "libraries", "cuda", "rocm")
+_PLUGINS = ("serve", "plugins")
+_STACK = ("packages", "startup", "libraries", "cuda", "rocm")
 _TAKEN = ("serve", "sampling", "chat_template", "tokenizer", "quantization", "draft", "adapters", "prompt_probes")
 """Groups that the spec resolves anew every time: what was accepted of them is remembered."""
 _ASKED = ("serve", "sampling")
@@ -328,6 +329,7 @@ class _Filler:
             self._say_unobserved(("env",))
         else:
             self.keep(("env",))
+        self._plugins()
         for path, reading in self._seen.items():
             if path[0] == "kernels" and reading.by is By.ENDPOINT and self._same_engine_seen():
                 self.put(reading.fact, reading.value, via_of(reading))
@@ -347,6 +349,18 @@ class _Filler:
             self.unpinned[("kernels",)] = "only the start log shows them: lock with --observation and --pin kernels.*"
         if ("engine", "image_digest") not in self.values:
             self.unpinned[("engine", "image_digest")] = "only the outside of the container shows it"
+
+    def _plugins(self) -> None:
+        """Plugins that load because they are installed: as the serving environment shows them, else as they were."""
+        shown = [*(self._seen.values() if self._same_engine_seen() else ()), *(self.sources.environment or ())]
+        if any(each.fact.group == "startup" for each in shown):
+            for each in shown:
+                if each.fact.path[:2] == _PLUGINS and each.fact.path not in self.values:
+                    self.put(each.fact, each.value, via_of(each))
+        elif self.old is not None and not self._upgrade:
+            for path, value in self.old.values.items():
+                if path[:2] == _PLUGINS:
+                    self.put(registry.find(path), value, self.old.via.get(path, ""))
 
     def _shows_variables(self) -> bool:
         """Whether the observation saw the whole environment of a server of this engine."""

@@ -35,6 +35,8 @@ newest = NEWEST
 stated = STATED
 probes = PROBES
 distributions = ("sglang",)
+plugin_groups = ("sglang.srt.plugins", "sglang.srt.platforms")
+"""Entry point groups whose distributions SGLang loads by itself; SGLANG_PLUGINS names some."""
 packages = besides(
     *"""
     torch transformers tokenizers sgl-kernel sglang-kernel flashinfer-python flashinfer-cubin flashinfer-jit-cache

