@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ _PROBE = (
     f" 'version': sys.version.split()[0]}}; {child.PRINT}"
 )
 _SECONDS = 10.0
+_MOST_NAMES = 5_000
 
 
 def ask(path: str) -> Environment | Unobserved:
@@ -53,26 +55,69 @@ def find(path: str) -> Path:
 
 
 def refusal(program: Path) -> str | None:
-    """Why this interpreter must not be run: somebody else could have put other code there."""
+    """Why this interpreter must not be run: somebody else could have put other code there.
+
+    Not the program alone: before its first line Python reads `pyvenv.cfg`, and runs what lies in its site folders (`.pth`
+    files, `sitecustomize`, what they import; CPython `Lib/site.py`).
+    """
     real = program.resolve()
-    for place in (program, real, program.parent, real.parent):
+    trusted = {0, os.geteuid(), *([_owner(program).st_uid] if os.geteuid() == 0 else [])}
+    for place in dict.fromkeys((program, real, program.parent, real.parent, *_read_at_start(program, real))):
         try:
             info = place.stat()
+        except FileNotFoundError:
+            continue  # a link that leads nowhere is read by nobody
         except OSError as error:
             return f"{place} cannot be looked at: {error.strerror}"
         if info.st_mode & stat.S_IWOTH and not info.st_mode & stat.S_ISVTX:
             return f"everybody can write {place}"
         if info.st_mode & stat.S_IWGRP and info.st_gid not in (0, os.getegid(), *os.getgroups()):
             return f"its group can write {place}"
-        if info.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
+        if info.st_uid not in trusted:
             return f"{place} belongs to another user"
     return None
 
 
+def _read_at_start(program: Path, real: Path) -> Iterator[Path]:
+    """What an interpreter may take code or its settings from before it is told anything: its prefix, libraries, sites."""
+    prefixes = [each.parent.parent for each in (program, real) if each.parent.name in ("bin", "Scripts")]
+    for prefix in dict.fromkeys(prefixes):
+        yield prefix
+        for beside in (prefix / "pyvenv.cfg", program.parent / "pyvenv.cfg"):
+            if beside.exists():
+                yield beside
+        for library in [
+            path for name in ("lib", "lib64") for path in (prefix / name).glob("python3*") if path.is_dir()
+        ]:
+            yield library.parent
+            yield library
+            for site in (library / "site-packages", library / "dist-packages"):
+                yield from _site(site)
+            yield from (library / f"{name}.py" for name in ("site", "os", "sitecustomize", "usercustomize"))
+
+
+def _site(folder: Path) -> Iterator[Path]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    yield folder
+    yield from (folder / name for name in names[:_MOST_NAMES])
+
+
 def rights(program: Path) -> dict[str, Any]:
-    """Arguments of a child process that give it no more than the interpreter's owner may."""
-    info = program.resolve().stat()
+    """Arguments of a child process that give it no more than the owner of the environment may."""
+    info = _owner(program)
     return child.rights_of(info.st_uid, info.st_gid)
+
+
+def _owner(program: Path) -> os.stat_result:
+    """Whose code an interpreter runs: that of its environment's owner, where root owns the program that it links to."""
+    info = program.resolve().stat()
+    prefix = program.parent.parent
+    if info.st_uid == 0 and (prefix / "pyvenv.cfg").is_file():
+        return prefix.stat()
+    return info
 
 
 def allowed(path: str | None) -> tuple[str, dict[str, Any]] | None:
