@@ -11,7 +11,7 @@ from lockllm.engines import Engine
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe import distributions, edited, opening, startup
+from lockllm.observe import distributions, edited, opening, startup, unowned
 from lockllm.observe.distributions import Distribution
 from lockllm.observe.installed import Edits
 from lockllm.observe.python import Environment
@@ -49,6 +49,8 @@ def readings(
         if one is not None:
             told = _patched(environment, one, deep, edition)
             found.append(seen(("packages", name), told.value, told.source, By.PACKAGE))
+        elif edition > 1 and (loose := unowned.module(environment, name)) is not None:
+            found.append(seen(("packages", name), loose.value, str(loose.path), By.PACKAGE))
         elif environment.whole:
             found.append(seen(("packages", name), None, f"no such distribution ({environment.source})", By.PACKAGE))
         else:
