@@ -14,7 +14,7 @@ MOST_FILES = 50_000
 CHECKPOINT = Group(name="checkpoint", about="the model's files and what they declare", guarded=True)
 
 _FILES = ("checkpoint.files",)
-_AGAIN = "download the locked files again: hf download REPO --revision COMMIT"
+AGAIN = "download the locked files again: hf download REPO --revision COMMIT"
 _CONFIG = "restore the locked config.json, or run `lockllm lock` if the change is meant"
 
 
@@ -42,7 +42,7 @@ COMMIT_ = Fact(
     part="weights",
 )  # fmt: skip
 FORMAT = Fact(
-    ("checkpoint", "format"), TEXT, Kind.STEP, "other tensors and another tokenizer are read", _AGAIN,
+    ("checkpoint", "format"), TEXT, Kind.STEP, "other tensors and another tokenizer are read", AGAIN,
     "How the weights are stored: safetensors, gguf, mistral, bin, tensorrt-llm.", follows_from=_FILES, settable=False,
 )  # fmt: skip
 ARCHITECTURE = _declared(
@@ -136,7 +136,7 @@ PATH = Fact(
     settable=False, on_request=True,
 )  # fmt: skip
 CONTENT_SHA256 = Fact(
-    ("checkpoint", "content_sha256"), SHA256, Kind.STEP, "at least one file holds other bytes", _AGAIN,
+    ("checkpoint", "content_sha256"), SHA256, Kind.STEP, "at least one file holds other bytes", AGAIN,
     "The sha256 over the sorted lines `SHA256  PATH` of all locked files; a shell can recompute it.", follows_from=_FILES,
     live=False, settable=False, part="weights",
 )  # fmt: skip
@@ -159,7 +159,7 @@ PROCESSOR = Family(
 )  # fmt: skip
 GGUF = Family(
     Fact(
-        ("checkpoint", "gguf"), ANY, Kind.STEP, "the model computes otherwise", _AGAIN,
+        ("checkpoint", "gguf"), ANY, Kind.STEP, "the model computes otherwise", AGAIN,
         "A setting of the architecture in a GGUF's metadata, under its own key.",
         follows_from=_FILES, live=False, settable=False, since=2,
     )
@@ -178,14 +178,14 @@ def _of_file(row: Fact[Any]) -> Fact[Any]:
 
 FILES = Family(
     Fact(
-        ("checkpoint", "files"), FILE, Kind.STEP, "the model is read from other bytes", _AGAIN,
+        ("checkpoint", "files"), FILE, Kind.STEP, "the model is read from other bytes", AGAIN,
         "One file that reaches inference: its size and the sha256 of its bytes.", live=False, settable=False,
     ),
     closed=True, detail=_of_file,
 )  # fmt: skip
 BLAKE3 = Family(
     Fact(
-        ("checkpoint", "blake3"), ANY, Kind.STEP, "the file holds other bytes", _AGAIN,
+        ("checkpoint", "blake3"), ANY, Kind.STEP, "the file holds other bytes", AGAIN,
         "The BLAKE3 digest of one file, beside its sha256; part of no digest.", live=False, settable=False,
         follows_from=_FILES,
     )

@@ -14,7 +14,7 @@ from lockllm.facts import keys, registry
 from lockllm.facts.check import since
 from lockllm.facts.fact import Fact, Path, Policy, Stage
 from lockllm.facts.observation import ABSENT, NOT_GIVEN, By, Check, CheckStatus, Observation, Raw
-from lockllm.judge import causes, fingerprint, places, ready, typed
+from lockllm.judge import causes, fingerprint, fixes, places, ready, typed
 from lockllm.judge.policy import compile_globs, inside
 from lockllm.judge.ready import Expected, Ready
 from lockllm.judge.report import Fingerprints, Report, Result, Status
@@ -148,7 +148,7 @@ class _Judge:
             fact=fact, status=Status.MATCH if matches else Status.UNKNOWN, policy=expected.policy,
             expected=expected.dumped, found=registry.dump(fact, word.value), seen=word.seen, readings=readings,
             source=word.source, reason=word.reason,
-            mend=_mend(fact, expected, word),
+            mend=_mend(fact, expected, word, fixes.of(fact, self.lock, self.witnesses.readings)),
         )  # fmt: skip
         if matches:
             return result
@@ -198,7 +198,7 @@ class _Judge:
         reason, mend = (
             (why.reason, why.mend)
             if why
-            else (NOT_SEEN, "observe with a source that shows it, or unpin it in llm.toml")
+            else (NOT_SEEN, "give a source that shows it (a start log: --log FILE), or lock without it")
         )
         if not self.witnesses.due(fact, self.stage):
             status, blocking = Status.NOT_DUE, False
@@ -271,12 +271,12 @@ class _Judge:
         }
 
 
-def _mend(fact: Fact[Any], expected: Expected, word: Word) -> str:
+def _mend(fact: Fact[Any], expected: Expected, word: Word, fix: str) -> str:
     """What puts a fact right: where an option names other files than the locked ones, the option goes."""
     option = _OPTION.match(word.source) if fact.unless or fact.denied else None
     if word.seen and option is not None and not registry.same(fact, expected.value, word.value):
         return f"drop {option[1]}, or give it the locked files"
-    return _EXTRA if word.seen and expected.value is ABSENT else fact.mend
+    return _EXTRA if word.seen and expected.value is ABSENT else fix
 
 
 def _day(observed_at: str) -> str | None:
