@@ -79,6 +79,7 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
     if engine is not None:
         _rules(pile, request, found, engine, said, looked, host, versions)
     served.look(pile, request, found, said)
+    served.branch(pile, found, looked.main)
     second.answers(pile, found, said)
     joining.silent(pile, found, said)
     if seen_machine is not None:

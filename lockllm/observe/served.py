@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from lockllm.checkpoint import Look, stamps
 from lockllm.engines import Given, Model, _served
 from lockllm.engines._served import DEFAULT_VERSION, Named, Served
 from lockllm.facts.observation import By, Check, CheckStatus
@@ -21,6 +22,8 @@ _VERSION = ("checkpoint", "weight_version")
 _LOADED = "at run time"
 _RESTART = "restart the server, so that it serves what its command names"
 _OF_MODEL = ("checkpoint", "quantization")
+_SLACK = 0.02
+"""Seconds: the start of a process is counted in hundredths of one."""
 _SNAPSHOT = re.compile(r"(?:^|/)models--([\w.-]+?--[\w.-]+?)/snapshots/")
 
 
@@ -45,6 +48,41 @@ def look(pile: Pile, request: Request, serving: Serving, said: Said | None) -> N
     if problems:
         where = proc.owned(serving.found.process) if serving.found is not None else said.server.url
         pile.checks.append(Check(NAME, CheckStatus.FAIL, "; ".join(problems), where, _RESTART))
+
+
+def branch(pile: Pile, serving: Serving, main: Look | None) -> None:
+    """A branch of the Hub's cache that moved since the server started: it serves what the branch named then.
+
+    Engines resolve the branch once, when they start. A server that is online may have moved the branch itself, with the
+    snapshot that it downloaded.
+    """
+    given = serving.plan.given if serving.plan is not None else None
+    if serving.found is None or given is None or given.model is None or main is None or main.layout.kind != "snapshot":
+        return
+    ref = given.model.revision or "main"
+    snapshots, commit = os.path.split(main.layout.root)
+    if main.layout.repo != given.model.text or ref == commit:
+        return
+    process = serving.found.process
+    began = proc.started_at(process, proc.became(process))
+    try:
+        moved = os.stat(os.path.join(os.path.dirname(snapshots), "refs", ref)).st_ctime
+        others = sorted(set(os.listdir(snapshots)) - {commit})
+    except OSError:
+        return
+    born = stamps.born_ns(main.layout.root)
+    own = serving.env.get("HF_HUB_OFFLINE", "0") in ("", "0") and began is not None and (born or 0) / 1e9 > began
+    if began is None or moved <= began + _SLACK or not others or own:
+        return
+    reason = (
+        f"{ref} of {given.model.text} names commit {commit[:12]} since the server started; it serves what it named then"
+    )
+    pile.hide_files((*_OF_MODEL, "tokenizer", "chat_template", "prompt_probes"), reason, _RESTART)
+    mend = f"restart the server with --revision {commit[:12]}..., or with the commit that is locked"
+    where = proc.owned(process)
+    pile.checks.append(
+        Check("check.server_current", CheckStatus.FAIL, f"{reason}, and a restart would serve the new one", where, mend)
+    )
 
 
 def _from_afar(pile: Pile, request: Request, told: Served) -> None:

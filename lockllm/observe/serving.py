@@ -38,6 +38,8 @@ from lockllm.observe.request import Request
 from lockllm.observe.servers import Found
 
 _READY = Probe(path="/v1/models")
+_ON_REQUEST = ("transformers", "vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm")
+"""Engines whose command names the model: without one it loads what a request names, or a default of its own."""
 _OF_ALL = {"0.0.0.0": ("127.0.0.1",), "::": ("127.0.0.1", "::1")}
 """Where a socket that is bound to all addresses is asked."""
 
@@ -138,6 +140,9 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
     if serving.found is not None and serving.found.form is None:
         mend = "name its checkpoint with --checkpoint"
         return Unobserved(none, f"pid {serving.found.process.pid} maps no weights and names no model", mend)
+    if serving.found is not None and given is not None and given.engine in _ON_REQUEST:
+        reason = f"pid {serving.found.process.pid} was started without a model: it loads one when a request names it"
+        return Unobserved(none, reason, "start the server with the locked model")
     if request.path is not None and os.path.exists(request.path):
         return request.path, None, "llm.toml"
     if request.repo is not None and request.engine not in engines.OWN_REGISTRY:

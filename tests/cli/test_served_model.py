@@ -209,3 +209,45 @@ def test_a_stopped_server_is_unknown_and_one_that_goes_on_is_not(
         assert (report["exit_code"], report["status"], told.code) == (3, "unknown", 3)
         assert f"pid {pid} is stopped" in " ".join(told.out.split())
         assert judged(call, pid, "--stage", "live", "--quick")["exit_code"] == before["exit_code"] == 0
+
+
+OLD, NEW = "1" * 40, "2" * 40
+
+
+def test_after_a_branch_moved_the_new_commit_is_not_told_as_what_the_server_serves(
+    call: Call, home: Path, venv: Path
+) -> None:
+    folder = home / "hub" / "models--acme--tiny"
+    (folder / "refs").mkdir(parents=True)
+    for commit in (OLD, NEW):
+        shutil.copytree(TINY / "model", folder / "snapshots" / commit)
+    (folder / "snapshots" / NEW / "generation_config.json").write_text('{"temperature": 0.25}')
+    (folder / "refs" / "main").write_text(OLD)
+    env = {"HF_HUB_CACHE": str(home / "hub"), "HF_HUB_OFFLINE": "1", "BODIES": str(home / "bodies.json")}
+    say(home, rooted(of_vllm(()), "acme/tiny"))
+    for revision in ((), ("--revision", OLD)):
+        (folder / "refs" / "main").write_text(OLD)
+        with hosts.running([venv / "bin" / "vllm", "serve", "acme/tiny", *revision], env, home) as (pid, _):
+            look = ("observe", "--pid", str(pid), "--gpu", "none")
+            before = call(*look).json
+            assert before["facts"]["checkpoint.commit"][0]["value"] == OLD
+            os.replace(shutil.copy(folder / "refs" / "main", home / "ref"), folder / "refs" / "main")
+            (folder / "refs" / "main").write_text(NEW)
+            after = call(*look).json
+        if revision:
+            assert after["facts"]["checkpoint.commit"] == before["facts"]["checkpoint.commit"]
+            continue
+        assert not any(key.startswith("checkpoint.files.") for key in after["facts"])
+        assert after["checks"]["check.server_current"]["status"] == "fail"
+        assert f"commit {NEW[:12]} since the server started" in after["checks"]["check.server_current"]["detail"]
+
+
+def test_a_server_without_a_model_is_no_match_of_a_lock_of_one(call: Call, home: Path, venv: Path) -> None:
+    with locked(call, home, venv, "sglang") as (_, bodies):
+        argv: list[str | Path] = [venv / "bin" / "python", "-m", "sglang.launch_server", "--tp", "1"]
+        with hosts.running(argv, {"BODIES": str(home / "bodies.json"), "HF_HUB_OFFLINE": "1"}, home) as (pid, _):
+            seen = call("observe", "--pid", str(pid), "--gpu", "none").json
+            assert not any(key.startswith("checkpoint.files.") for key in seen["facts"])
+            assert "without a model" in seen["unobserved"]["checkpoint"]["reason"]
+            assert judged(call, pid)["exit_code"] != 0
+            assert bodies
