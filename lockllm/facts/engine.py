@@ -34,6 +34,12 @@ WRAPPER = Fact(
     ("engine", "wrapper"), TEXT, Kind.STEP, "another launcher sets other defaults and variables", "start it the locked way",
     "What stands around the engine: KServe, DJL, Ray Serve, NIM.", on_request=True,
 )  # fmt: skip
+PROGRAM = Fact(
+    ("engine", "program"), TEXT, Kind.STEP, "another program starts under the engine's name",
+    "install the engine again, and start its own program",
+    "The program that starts: the package that its script hands over to, else the sha256 of the script or binary.",
+    stale_with=("engine.version",), live=False, settable=False, since=2,
+)  # fmt: skip
 ARTIFACT_SHA256 = Fact(
     ("engine", "artifact_sha256"), SHA256, Kind.STEP, "an engine file built from other inputs runs",
     "deploy the locked engine file, or build it again from the locked inputs", "The sha256 of a built engine (TensorRT plan).",

@@ -25,6 +25,7 @@ from lockllm.observe import (
     libraries,
     live,
     looking,
+    programs,
     prompts,
     second,
     served,
@@ -67,6 +68,8 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
         said: Said | None = _result(asked)
         engine = found.engine or (said.engine if said else None)
         versions = joining.environment(pile, request, found, engine)
+        if (started := programs.reading(request, found)) is not None and request.edition > 1:
+            pile.add([started])
         joining.given(pile, request, found, said)
         for part in _result(mapped) or ():
             pile.add(part)

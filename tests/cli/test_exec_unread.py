@@ -227,3 +227,24 @@ def test_a_package_of_another_python_in_the_way_ends_with_4(tmp_path: Path) -> N
     assert done.returncode == 4
     assert done.stderr.startswith("lockllm: a package that it needs cannot be imported: SyntaxError")
     assert "Traceback" not in done.stderr
+
+
+OWN = "#!{python}\nimport sys\nfrom vllm.entrypoints.cli.main import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!{python} -I\nprint('started')\n",
+        OWN,
+        OWN.replace("vllm.entrypoints", "evil.entrypoints"),
+        OWN + "import evil\n",
+        OWN.replace("import sys\n", "import sys; sys.path.insert(0, 'evil')\n"),
+    ],
+)
+def test_another_script_with_the_engines_name_is_a_mismatch(host: Path, tmp_path: Path, text: str) -> None:
+    program = script(tmp_path / "vllm", text.format(python=f"{host}/venv/bin/python"))
+    for words in ((str(program), *GOOD[2:]), GOOD[1:]):
+        done = execute(host, "--", *words, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+        assert (done.returncode, done.stdout) == (1, ""), done.stderr
+        assert "engine.program" in done.stderr
