@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path as FilePath
 from typing import Any
 
 import msgspec
@@ -98,11 +99,22 @@ def _patched(environment: Environment, one: Distribution, edits: Edits, edition:
         more = f", edited {edited.digest(one, differ)}" if differ and edition > 1 else ""
         return msgspec.structs.replace(one, how=f"{one.how}{more}")
     module = environment.module(one.name.replace("-", "_"))
-    if module is not None and opening.resolved(module.parent) != opening.resolved(one.folder.parent):
+    if module is not None and (
+        opening.resolved(module.parent) != opening.resolved(one.folder.parent)
+        or (edition > 1 and _is_foreign(module, one))
+    ):
         return msgspec.structs.replace(one, how="shadowed by another copy")
     if differ:
         return msgspec.structs.replace(one, how=f"edited {edited.digest(one, differ)}" if edition > 1 else "edited")
     return one
+
+
+def _is_foreign(module: FilePath, one: Distribution) -> bool:
+    """Whether a module of one file, which an import would take, is none of those that RECORD names."""
+    if module.suffix != ".py":
+        return False
+    rows = distributions.recorded(one)
+    return rows is not None and all(name != module.name for name, *_ in rows)
 
 
 def _engine(environment: Environment, engine: Engine, deep: Edits, edition: int) -> list[Reading]:

@@ -363,9 +363,10 @@ class _Filler:
                     self.put(registry.find(path), value, self.old.via.get(path, ""))
 
     def _shows_variables(self) -> bool:
-        """Whether the observation saw the whole environment of a server of this engine."""
+        """Whether the observation saw the whole environment of a server of this engine. Its release may not show."""
         seen = self.sources.observation
-        return seen is not None and ("env",) in seen.complete and self._same_engine_seen()
+        silent = ("engine", "version") not in self._seen
+        return seen is not None and ("env",) in seen.complete and (silent or self._same_engine_seen())
 
     def kept_unknown(self) -> None:
         """What a newer release locked stays, as it stands."""
