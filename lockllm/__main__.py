@@ -33,16 +33,16 @@ def _isolate() -> None:
 
     The environment stays as it is: the command of `exec` gets it. Without such variables nothing is started again.
     """
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    own = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     environ = _given()
     foreign = getattr(sys.modules.get("sitecustomize"), "__file__", None) or ""
     customized = bool(foreign) and not _inside(foreign)
     if not customized and not any(environ.get(name) for name in _INJECT):
-        if __name__ == "__main__" and sys.path and os.path.abspath(sys.path[0]) == os.getcwd() != own:
+        if __name__ == "__main__" and sys.path and _is_here(sys.path[0]) and not _same(own, "."):
             del sys.path[0]  # `-m` puts the working directory in front
         return
     named = os.fsdecode(environ.get(b"PYTHONPATH", b"")).split(os.pathsep)
-    if not sys.executable or own in map(os.path.abspath, filter(None, named)):
+    if not sys.executable or any(_same(own, each) for each in named if each):
         return  # this very package lies there: somebody runs it from its sources
     words = ["-I", *(("-X", "utf8") if sys.flags.utf8_mode else ()), "-m", "lockllm", *sys.argv[1:]]
     try:
@@ -52,6 +52,18 @@ def _isolate() -> None:
             f"lockllm: it cannot start itself isolated: {why.strerror}\n  mend  call `python -I -m lockllm`\n"
         )
         sys.exit(4)
+
+
+def _is_here(path: str) -> bool:
+    """Whether an entry of the path is the working directory. It may be gone by now."""
+    return not path or _same(path, ".")
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
 
 
 def _given() -> dict[bytes, bytes]:

@@ -84,7 +84,8 @@ def started(host: Path, env: Mapping[str, str], *before: str) -> subprocess.Pope
 
 PLAIN = ("--checkpoint", "model", "--python", "venv/bin/python")
 """What cannot be told from a command that is no engine's."""
-LET = ("--allow-unknown", "serve.*", "--allow-unknown", "sampling.*", "--allow-unknown", "tokenizer.*")
+_UNSEEN = ("serve.*", "sampling.*", "tokenizer.*", "engine.program")
+LET = tuple(word for glob in _UNSEEN for word in ("--allow-unknown", glob))
 """What nobody can see of such a command."""
 GOOD = ("--", "vllm", "serve", "model", "--seed", "7")
 

@@ -248,3 +248,18 @@ def test_another_script_with_the_engines_name_is_a_mismatch(host: Path, tmp_path
         done = execute(host, "--", *words, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
         assert (done.returncode, done.stdout) == (1, ""), done.stderr
         assert "engine.program" in done.stderr
+
+
+@pytest.mark.parametrize("env", [{}, {"PYTHONPATH": "/nowhere"}])
+@pytest.mark.parametrize(
+    "words", [(str(LOCKLLM),), (sys.executable, "-m", "lockllm"), (sys.executable, "-I", "-m", "lockllm")]
+)
+def test_a_working_directory_that_is_gone_is_told(tmp_path: Path, words: tuple[str, ...], env: dict[str, str]) -> None:
+    command = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *words, "exec", "--", "vllm", "serve", "model"]
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        command, cwd=tmp_path / "gone", env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (2, 4)
+    assert done.stderr.startswith("lockllm: ")
