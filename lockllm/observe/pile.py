@@ -40,8 +40,9 @@ class Pile:
         self.unobserved.append(Unobserved(path, reason, mend))
 
     def hide_files(self, groups: Collection[str], reason: str, mend: str) -> None:
-        """Take back all that files showed of these groups."""
-        taken = {each.fact.path for each in self.readings if each.fact.group in groups and each.by is By.FILE}
+        """Take back all that files showed of these groups, and that rules or defaults made of them."""
+        kinds = (By.FILE, By.RULE, By.DEFAULT)
+        taken = {each.fact.path for each in self.readings if each.fact.group in groups and each.by in kinds}
         self.readings = [each for each in self.readings if each.fact.path not in taken]
         self.unobserved = [each for each in self.unobserved if each.path not in taken]
         self.unobserved += [Unobserved(path, reason, mend) for path in sorted(taken)]

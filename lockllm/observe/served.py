@@ -22,6 +22,7 @@ _VERSION = ("checkpoint", "weight_version")
 _LOADED = "at run time"
 _RESTART = "restart the server, so that it serves what its command names"
 _OF_MODEL = ("checkpoint", "quantization")
+_FROM_FILES = (*_OF_MODEL, "tokenizer", "chat_template", "prompt_probes", "sampling")
 _SLACK = 0.02
 """Seconds: the start of a process is counted in hundredths of one."""
 _SNAPSHOT = re.compile(r"(?:^|/)models--([\w.-]+?--[\w.-]+?)/snapshots/")
@@ -77,7 +78,7 @@ def branch(pile: Pile, serving: Serving, main: Look | None) -> None:
     reason = (
         f"{ref} of {given.model.text} names commit {commit[:12]} since the server started; it serves what it named then"
     )
-    pile.hide_files((*_OF_MODEL, "tokenizer", "chat_template", "prompt_probes"), reason, _RESTART)
+    pile.hide_files(_FROM_FILES, reason, _RESTART)
     mend = f"restart the server with --revision {commit[:12]}..., or with the commit that is locked"
     where = proc.owned(process)
     pile.checks.append(
