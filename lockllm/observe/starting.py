@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from lockllm.engines._launch import Unwrapped
-from lockllm.engines._launch.forms import is_python
+from lockllm.engines._launch.forms import is_python, python_module, python_script
 from lockllm.engines._launch.straight import Unread, straight
 from lockllm.facts.observation import Unobserved
 from lockllm.observe import opening, python
@@ -21,6 +22,13 @@ FIX = "give exec the engine's command itself"
 _FOLDERS = frozenset({"/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/local/sbin"})
 _MANY = frozenset({"busybox", "coreutils", "toybox"})
 """Programs that are several: which of them is meant, the name says by which they are started."""
+_ELF = b"\x7fELF"
+_LINE = re.compile(rb"#![ \t]*(/\S+)(?:[ \t]+([^\r\n]*))?\r?\n")
+_LONG = re.compile(
+    rb"#!/bin/sh\n'''exec' (?:\"([^\"$`\\\n]+)\"|(/[\w./+@:~-]+))(?: -[BEIPbqsu]+)? \"\$0\" \"\$@\"\n' '''\n"
+)
+"""How installers begin a script whose interpreter's path is long or holds a blank. Sources: distlib 0.3, pip, uv."""
+_PLAIN_OPTION = re.compile(r"-[BEIPbqsu]+")
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,15 +98,55 @@ def _foreign(word: str, env: Mapping[str, str], cwd: str) -> str:
 
 
 def _program(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> None:
-    """The engine's program is a binary or a Python script. Raises Unread for another script: it may start anything."""
-    path = python.which(argv[0], env, cwd)
-    if path is None:
-        raise Unread(f"{os.path.basename(argv[0])} is not there")
+    """The engine's program is a binary, or a script that goes to Python at once. Raises Unread for any other."""
+    path, head = _head(argv[0], env, cwd)
+    if is_python(argv[0]):
+        if not head.startswith(_ELF):
+            raise Unread(f"{path} is a script, and not the interpreter itself")
+        if python_module(argv) is not None:
+            return
+        word = argv[python_script(argv)[1] - 1]
+        path, head = _head(word if "/" in word else f"./{word}", env, cwd)
+        if path.endswith(".py"):
+            raise Unread(f"{path} is a file by itself: start the module by its name, with python -m")
+    if not head.startswith(_ELF) and not _of_python(head, env, cwd):
+        raise Unread(f"{path} is a script that no Python runs: what it starts is known only when it has started")
+
+
+def _of_python(head: bytes, env: Mapping[str, str], cwd: str) -> bool:
+    """Whether the first line gives a script to an interpreter, with options that run no other code."""
+    long = _LONG.match(head)
+    if long is not None:
+        # a shell reads this line, and would take a function of the environment for a command
+        return not any(name.startswith("BASH_FUNC_") for name in env) and _interpreter(
+            _text(long[1] or long[2]), env, cwd
+        )
+    line = _LINE.match(head)
+    if line is None:
+        return False
+    program, words = _text(line[1]), _text(line[2] or b"").split()
+    if os.path.basename(program) == "env":
+        return not _foreign(program, env, cwd) and len(words) == 1 and _interpreter(words[0], env, cwd)
+    return all(_PLAIN_OPTION.fullmatch(word) for word in words) and _interpreter(program, env, cwd)
+
+
+def _interpreter(word: str, env: Mapping[str, str], cwd: str) -> bool:
     try:
-        head = opening.start(Path(path), 4)
+        return is_python(word) and _head(word, env, cwd)[1].startswith(_ELF)
+    except Unread:
+        return False
+
+
+def _head(word: str, env: Mapping[str, str], cwd: str) -> tuple[str, bytes]:
+    """The file that a word names, and its first bytes."""
+    path = python.which(word, env, cwd)
+    if path is None:
+        raise Unread(f"{os.path.basename(word)} is not there")
+    try:
+        return path, opening.start(Path(path), 4096)
     except OSError as why:
         raise Unread(f"{path} cannot be read: {(why.strerror or str(why)).lower()}") from why
-    if head.startswith(b"\x7fELF"):
-        return
-    if not head.startswith(b"#!") or is_python(argv[0]) or python.of_command(argv, env, cwd) is None:
-        raise Unread(f"{path} is a script that no Python runs: what it starts is known only when it has started")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
