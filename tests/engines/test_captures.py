@@ -26,7 +26,8 @@ FOLDERS = {
 CHANGED: Mapping[tuple[str, str, str], frozenset[str]] = {
     ("sglang", "A-default", "B-changed"): frozenset(
         """
-        serve.chat_template serve.chunked_prefill_size serve.dtype serve.enable_prefix_caching serve.generation_config
+        checkpoint.weight_version serve.chat_template serve.chunked_prefill_size serve.dtype serve.enable_prefix_caching
+        serve.generation_config
         serve.max_model_len serve.max_num_seqs serve.seed sampling.min_p sampling.repetition_penalty
         sampling.temperature sampling.top_k sampling.top_p
         """.split()
