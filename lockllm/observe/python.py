@@ -30,6 +30,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     torch: Mapping[str, Any] | None = None  # the names of torch/version.py; None: no torch
     problems: tuple[str, ...] = ()
     whole: bool = True  # every folder could be listed: what is not there is absent
+    standard: Path | None = None  # the standard library, which an import takes after PYTHONPATH and before site folders
 
     def of_any(self, names: Iterable[str]) -> Distribution | None:
         """The first of these distributions that is installed."""
@@ -61,7 +62,8 @@ def of_process(process: proc.Process, sites: tuple[str, ...] = ()) -> Environmen
     extra = tuple(
         folder for folder in mapped if folder.is_dir() and opening.resolved(folder) not in _resolved(found.search)
     )
-    return build(found.source, found.prefix, found.python, (*extra, *found.search)) if extra else found
+    more = build(found.source, found.prefix, found.python, (*extra, *found.search)) if extra else found
+    return msgspec.structs.replace(more, standard=found.standard)
 
 
 def of_command(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Environment | None:
@@ -98,7 +100,10 @@ def of_launcher(
         folders += _with_pth(site, root)
     search = tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
     python = _patch(config, base, version, root) or (version if version.count(".") > 1 else None)
-    return build(source, proc.inside(root, prefix), python, search)
+    found = build(source, proc.inside(root, prefix), python, search)
+    return msgspec.structs.replace(
+        found, standard=proc.inside(root, f"{base}/lib/python{'.'.join(version.split('.')[:2])}")
+    )
 
 
 def build(source: str, prefix: Path, python: str | None, search: tuple[Path, ...]) -> Environment:

@@ -16,10 +16,11 @@ from lockllm.engines import Engine
 from lockllm.facts.fact import Path as Key
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe import distributions, opening
+from lockllm.observe import distributions, opening, unowned
 from lockllm.observe.python import Environment
 
 COMPLETE: frozenset[Key] = frozenset({("startup",), ("serve", "plugins")})
+_SITES = ("site-packages", "dist-packages")
 _HOOKS = ("sitecustomize", "usercustomize")
 _MOST = 1 << 20  # bytes of one file
 _IMPORT = re.compile(r"import\s+([A-Za-z_]\w*)")
@@ -31,14 +32,18 @@ def readings(environment: Environment, engine: Engine | None) -> Iterator[Readin
     for name in _HOOKS:
         yield _hook(environment, name)
     for folder in environment.search:
-        yield from _path_files(environment, folder)
+        if folder.name in _SITES:  # no other folder's are read (`site.addsitedir`): weights are called .pth too
+            yield from _path_files(environment, folder)
     groups: tuple[str, ...] = getattr(engine, "plugin_groups", ())
     if groups:
-        yield from _plugins(environment, frozenset(groups))
+        own = frozenset(map(distributions.normal, engine.distributions)) if engine is not None else frozenset[str]()
+        yield from _plugins(environment, frozenset(groups), own)
 
 
 def _hook(environment: Environment, name: str) -> Reading | Unobserved:
     module = environment.module(name)
+    if module is None and environment.standard is not None:  # Debian and Ubuntu have one there
+        module = next((path for path in (environment.standard / f"{name}.py",) if opening.is_file(path)), None)
     if module is None:
         return seen(("startup", name), None, f"no {name} ({environment.source})", By.PACKAGE)
     file = module if module.suffix == ".py" else module / "__init__.py"
@@ -83,7 +88,12 @@ def _digest(environment: Environment, folder: Path, lines: list[str]) -> str:
     return digest.hexdigest()
 
 
-def _plugins(environment: Environment, groups: frozenset[str]) -> Iterator[Reading]:
+def _plugins(environment: Environment, groups: frozenset[str], own: frozenset[str]) -> Iterator[Reading]:
+    """Every entry point of these groups, with a digest of the code that it names.
+
+    The engine's own carry none: its files are held against its RECORD.
+    """
+    digests: dict[str, str] = {}
     for _, one in sorted(environment.distributions.items()):
         try:
             text = opening.start(one.folder / "entry_points.txt", _MOST).decode("utf-8", "replace")
@@ -94,8 +104,24 @@ def _plugins(environment: Environment, groups: frozenset[str]) -> Iterator[Readi
             if (head := _SECTION.match(line)) is not None:
                 section = head[1]
             elif section in groups and "=" in line and not line.startswith(("#", ";")):
-                name = line.partition("=")[0].strip()
+                name, _, target = (part.strip() for part in line.partition("="))
                 value = f"{distributions.normal(one.name)} {one.value}"
+                if distributions.normal(one.name) not in own:
+                    module = target.partition(":")[0].partition("[")[0].strip()
+                    if module not in digests:
+                        digests[module] = _code(environment, module)
+                    value += f", {target}, {digests[module]}"
                 yield seen(
                     ("serve", "plugins", f"{section}:{name}"), value, f"{one.source}/entry_points.txt", By.PACKAGE
                 )
+
+
+def _code(environment: Environment, module: str) -> str:
+    """A digest of the outermost package or module that an entry point names; of a namespace package the part it names."""
+    parts = module.split(".")
+    for length in range(1, len(parts) + 1):
+        if all(part.isidentifier() for part in parts[:length]):
+            found = environment.module("/".join(parts[:length]))
+            if found is not None:
+                return unowned.digest(found)
+    return "its code is not found"

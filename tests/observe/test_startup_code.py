@@ -6,14 +6,17 @@ import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from lockllm.facts.observation import ABSENT, Reading, Unobserved
 from lockllm.judge.report import Report, Status
 from lockllm.judge.verify import verify
+from lockllm.observe import python, startup
 from tests.incidents.cases_engines import sglang, transformers
 from tests.incidents.cases_vllm import vllm
 from tests.incidents.raw import Place, Side, locked
-from tests.observe import machines
+from tests.observe import hosts, machines
 
 PLUGIN = "[{group}]\nnudge = nudge:register\n"
 HOSTS: Mapping[str, Side] = {
@@ -107,6 +110,50 @@ def test_a_distribution_that_the_engine_loads_by_itself_is_a_difference(place: P
         packages={"nudge": "1.1"}, site={"nudge-1.1.dist-info/entry_points.txt": PLUGIN.format(group=group)}
     )
     assert differing(judged(place, engine, with_plugin, newer)) == {key}
+
+
+PLUGIN_CODE: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
+    "a module": ({"nudge.py": "a = 1\n"}, {"nudge.py": "a = 2\n"}),
+    "a package": ({"nudge/__init__.py": "a = 1\n"}, {"nudge/__init__.py": "a = 2\n"}),
+    "a module of the package": (
+        {"nudge/__init__.py": "\n", "nudge/more.py": "a = 1\n"},
+        {"nudge/__init__.py": "\n", "nudge/more.py": "a = 2\n"},
+    ),
+    "one file more": ({"nudge/__init__.py": "\n"}, {"nudge/__init__.py": "\n", "nudge/more.py": "\n"}),
+}
+
+
+@pytest.mark.parametrize("name", PLUGIN_CODE)
+def test_an_edited_plugin_is_another_one(place: Place, name: str) -> None:
+    metadata = {"nudge-1.0.dist-info/entry_points.txt": PLUGIN.format(group="vllm.general_plugins")}
+    before, after = (
+        HOSTS["vllm"].but(packages={"nudge": "1.0"}, site={**metadata, **code}) for code in PLUGIN_CODE[name]
+    )
+    assert differing(judged(place, "vllm", before, after)) == {'serve.plugins."vllm.general_plugins:nudge"'}
+    assert judged(place, "vllm", before, before).exit_code == 0
+
+
+def test_weights_that_are_called_pth_are_no_path_files(tmp_path: Path) -> None:
+    (tmp_path / "consolidated.00.pth").write_text("import os\n")
+    found = startup.readings(python.build("test", tmp_path, "3.11.7", (tmp_path,)), None)
+    assert {each.path if isinstance(each, Unobserved) else each.fact.path for each in found} == {
+        ("startup", "sitecustomize"),
+        ("startup", "usercustomize"),
+    }
+
+
+def test_a_hook_of_the_standard_library_counts_and_stands_behind_pythonpath(tmp_path: Path) -> None:
+    home = hosts.environment(tmp_path / "venv", {})
+    found = python.of_command((str(home / "bin/python"),), {}, "/")
+    assert found is not None
+    assert found.standard is not None
+    assert (found.standard / "os.py").is_file()
+    for name in ("bare", "more"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "more/sitecustomize.py").write_text("a = 1\n")
+    moved = (msgspec.structs.replace(found, standard=tmp_path / name) for name in ("bare", "more"))
+    values = [next(iter(startup.readings(each, None))) for each in moved]
+    assert [each.value is ABSENT for each in values if isinstance(each, Reading)] == [True, False]
 
 
 def test_entry_points_of_others_are_no_plugins(place: Place) -> None:
