@@ -171,3 +171,11 @@ def test_packages_that_render_tokenize_or_decode_are_closed(place: Place, name: 
         (bare.but(packages={name: "1.0"}), bare),
     ):  # fmt: skip
         assert f"packages.{name}" in differing(judged(place, "vllm", before, after))
+
+
+@pytest.mark.parametrize("variable", ["TORCHDYNAMO_DISABLE", "NVIDIA_TF32_OVERRIDE", "LD_PRELOAD"])
+def test_a_command_that_shows_no_release_is_locked_with_its_variables(place: Place, variable: str) -> None:
+    bare = Side(argv="llama-server -m {home}/model.gguf", packages={})
+    more = bare.but(env={variable: "1"})
+    assert differing(judged(place, "llama.cpp", bare, more)) == {f"env.{variable}"}
+    assert differing(judged(place, "llama.cpp", more, bare)) == {f"env.{variable}"}
