@@ -134,7 +134,10 @@ def test_an_edit_is_seen_without_depth(tmp_path: Path, edit: Callable[[Path], No
     assert check is CheckStatus.PASS
     edit(tmp_path)
     after, check = told(tmp_path)
-    assert after.rpartition(" ")[0].endswith("edited")
+    if edit is one_file_in_its_place and direct is None:
+        assert after == "0.33.0 (shadowed by another copy)"
+    else:
+        assert after.rpartition(" ")[0].endswith("edited")
     assert check is CheckStatus.FAIL
 
 
