@@ -15,6 +15,9 @@ _INJECT = frozenset(
 """Variables by which another's code gets into an interpreter, or another's files in place of the interpreter's own."""
 
 
+_FROM_SOURCES = "import sys; sys.path.insert(0, sys.argv.pop(1)); sys.argv[0] = 'lockllm'; from lockllm.__main__ import main; main()"
+
+
 def main() -> int:
     """Run the command line and exit. An interrupt ends it quietly from here on, while everything else is still imported."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
@@ -41,10 +44,12 @@ def _isolate() -> None:
         if __name__ == "__main__" and sys.path and _is_here(sys.path[0]) and not _same(own, "."):
             del sys.path[0]  # `-m` puts the working directory in front
         return
+    if not sys.executable:
+        return
     named = os.fsdecode(environ.get(b"PYTHONPATH", b"")).split(os.pathsep)
-    if not sys.executable or any(_same(own, each) for each in named if each):
-        return  # this very package lies there: somebody runs it from its sources
-    words = ["-I", *(("-X", "utf8") if sys.flags.utf8_mode else ()), "-m", "lockllm", *sys.argv[1:]]
+    # Where PYTHONPATH names this very package (its sources, or a folder made with `pip --target`), -I alone would lose it.
+    start = ("-c", _FROM_SOURCES, own) if any(_same(own, each) for each in named if each) else ("-m", "lockllm")
+    words = ["-I", *(("-X", "utf8") if sys.flags.utf8_mode else ()), *start, *sys.argv[1:]]
     try:
         os.execve(sys.executable, [sys.executable, *words], environ)  # noqa: S606
     except OSError as why:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_exec import GOOD, LOCKLLM, PLAIN, execute, host, told
+from tests.conftest import ROOT
 
 __all__ = ["host"]
 
@@ -170,6 +171,8 @@ PASS = "import sys, atexit, os\natexit.register(lambda: os._exit(0))\n"
 )
 def test_code_on_pythonpath_changes_no_verdict(host: Path, tmp_path: Path, name: str, text: str) -> None:
     script(tmp_path / name, text)
+    for path in (str(tmp_path), f"{tmp_path}:{ROOT}"):  # also where PYTHONPATH names lockllm's own folder
+        assert execute(host, *DIFFERS, env={"PYTHONPATH": path}).returncode == 1
     done = execute(host, *DIFFERS, env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
     assert "serve.seed" in done.stderr
