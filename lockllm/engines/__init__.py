@@ -36,7 +36,7 @@ class MayBeMissing(str):
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """One fixed request that only looks. `generates` marks those that make tokens: asked with `--probe-generate` alone."""
+    """One fixed request that only looks. `generates` marks those that make tokens: none of them is asked."""
 
     path: str
     method: str = "GET"

@@ -60,7 +60,7 @@ _SEEN = {
     "serve.attention_backend": "the start log",
     "serve.batch_invariant": "GET /server_info with VLLM_SERVER_DEV_MODE=1",
 }
-_ECHOED = "POST /v1/responses with --probe-generate; POST /v1/chat/completions/render with --enable-scale-out"
+_ECHOED = "POST /v1/chat/completions/render with --enable-scale-out"
 
 
 def where(fact: Fact[Any]) -> Mapping[str, str]:
