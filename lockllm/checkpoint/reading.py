@@ -242,7 +242,12 @@ def _judge_claims(
             detail = f"{name} is {digest[:12]}, {claim.source} says {claim.digest[:12]}"
             findings.wrong("claimed_digests", detail, name, "delete the file and download it again")
     if checked:
-        findings.right("claimed_digests", f"{checked} files hold what their names or sidecars claim")
+        told = (
+            "1 file holds what its name or sidecar claims"
+            if checked == 1
+            else f"{checked} files hold what their names or sidecars claim"
+        )
+        findings.right("claimed_digests", told)
 
 
 def _failures(

@@ -8,7 +8,7 @@ import msgspec
 
 from lockllm.cli import _texts
 from lockllm.errors import UsageError
-from lockllm.facts.observation import Check, Reading, Unobserved
+from lockllm.facts.observation import Check, CheckStatus, Reading, Unobserved
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +19,15 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
     unobserved: tuple[Unobserved, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+def code(seen: Seen) -> int:
+    """1 where a finding fails that a lock without a policy of its own refuses, else 0."""
+    from lockllm.facts.check import CHECKS
+    from lockllm.facts.fact import Policy
+
+    blocking = {row.name for row in CHECKS if row.policy is Policy.EXACT}
+    return int(any(each.status is CheckStatus.FAIL and each.name in blocking for each in seen.checks))
 
 
 def checkpoint(

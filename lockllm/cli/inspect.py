@@ -26,11 +26,14 @@ from lockllm.errors import UsageError
 @click.option("--quick", is_flag=True, help="Hash no weights: sizes and claimed digests.")
 @click.option("--cached", is_flag=True, help="Use the digest cache.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--exit-code", is_flag=True, help="Exit 1 where a finding fails that `verify` refuses by default; else 0."
+)
 @_options.look
 @click.pass_context
 def command(
     ctx: click.Context, /, path: str | None, log: str | None, engine: str | None, engine_version: str | None, form: str,
-    color: str, full: bool, quiet: bool, verbose: bool, **files: Any,
+    exit_code: bool,     color: str, full: bool, quiet: bool, verbose: bool, **files: Any,
 ) -> None:  # fmt: skip
     """Print what one thing says by itself: no lock, no server.
 
@@ -53,7 +56,7 @@ def command(
         from lockllm.output.json import inspection as to_json
 
         click.echo(to_json(seen.readings, seen.checks, seen.unobserved), nl=False)
-        return
+        ctx.exit(_inspecting.code(seen) if exit_code else 0)
     from lockllm.output.text import inspection as to_text
 
     style = _options.text_options(color, full, quiet, verbose)
@@ -61,3 +64,4 @@ def command(
     click.echo(
         to_text(seen.readings, seen.checks, seen.unobserved, subject=seen.subject, **style), nl=False, color=True
     )
+    ctx.exit(_inspecting.code(seen) if exit_code else 0)

@@ -133,3 +133,13 @@ def test_a_folder_of_this_host_is_a_path_and_no_repository(call: Call, tmp_path:
     shown = call("inspect", "--format", "json", "--", *argv).json["facts"]
     assert shown["checkpoint.path"] == "models/m"
     assert "checkpoint.repo" not in shown
+
+
+def test_a_gate_can_be_built_on_findings(capsys: pytest.CaptureFixture[str], tiny: Path) -> None:
+    for words in ([], ["--format", "json"]):
+        assert run(["inspect", str(tiny), "--exit-code", *words]) == 0
+    (tiny / "chat_template.jinja").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n")
+    for words in ([], ["--format", "json"]):
+        assert run(["inspect", str(tiny), *words]) == 0
+        assert run(["inspect", str(tiny), "--exit-code", *words]) == 1
+    capsys.readouterr()
