@@ -96,13 +96,17 @@ def _accepted(filled: Filled, sources: Sources, options: Options) -> dict[Path, 
     globs = tuple(map(Glob, options.accept_observed))
     seen = _best(sources.observation.readings if sources.observation else ())
     chosen = [
-        each.fact.path
+        each
         for each in filled.disagreements
         if any(
             glob.matches(path) for glob in globs for path in (each.fact.path, keys.parse(each.because or each.fact.key))
         )
     ]
-    return {path: seen[path] for path in chosen if path in seen}
+    return {
+        each.fact.path: seen.get(each.fact.path, Reading(each.fact, ABSENT, each.source, By.PROCESS))
+        for each in chosen
+        if each.fact.path in seen or each.observed is None
+    }
 
 
 class _Filler:

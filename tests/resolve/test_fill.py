@@ -199,6 +199,14 @@ def test_what_the_host_lacks_can_be_accepted_too() -> None:
     assert (told(made), value(made, "serve.reasoning_parser")) == (set(), "absent")
 
 
+def test_what_a_whole_family_lacks_can_be_accepted_too() -> None:
+    bare = host({}, complete=frozenset({("env",)}))
+    text = '[env]\nNCCL_ALGO = "Tree"\n'
+    assert told(filled(text, None, bare)) == {"env.NCCL_ALGO"}
+    made = filled(text, None, bare, Options(accept_observed=("env.NCCL_ALGO",)))
+    assert (told(made), value(made, "env.NCCL_ALGO")) == (set(), "absent")
+
+
 @pytest.mark.parametrize(
     ("text", "pin", "expected"),
     [
