@@ -1,4 +1,4 @@
-"""What lockllm raises: one sentence, where it is, how to mend it, and the exit code it ends with."""
+"""What lockllm raises: one sentence, where it is, how to fix it, and the exit code it ends with."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from __future__ import annotations
 class LockllmError(Exception):
     """A problem told to the user: what happened with the value, where, and what to do about it.
 
-    `what` is present tense, lower case, without a full stop. `where` is a file with line or key, a pid or a URL. `mend` is a
+    `what` is present tense, lower case, without a full stop. `where` is a file with line or key, a pid or a URL. `fix` is a
     command or an edit. `also` holds further problems of the same document: all are told in one go.
     """
 
     exit_code = 2
 
-    def __init__(self, what: str, *, where: str = "", mend: str = "", also: tuple[LockllmError, ...] = ()) -> None:
+    def __init__(self, what: str, *, where: str = "", fix: str = "", also: tuple[LockllmError, ...] = ()) -> None:
         super().__init__(what)
         self.what = what
         self.where = where
-        self.mend = mend
+        self.fix = fix
         self.also = also
 
 

@@ -351,7 +351,8 @@ def _read(file: str, boot: str) -> _Document | None:
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             return None
         try:
-            raw = opened_file.read(_LONGEST + 1)
+            # read(n) reserves n bytes at once: as many as the file has, not as many as it may have
+            raw = opened_file.read(min(status.st_size, _LONGEST) + 1)
             if len(raw) > _LONGEST:
                 return None
             found = msgspec.json.decode(raw, type=_Document)

@@ -150,14 +150,14 @@ def code(
 
 
 def _commit(repos: list[str], cache: str | None) -> Reading | Unobserved:
-    fact, mend = ("checkpoint", "code_commit"), "pin it: --code-revision COMMIT"
+    fact, fix = ("checkpoint", "code_commit"), "pin it: --code-revision COMMIT"
     if len(repos) > 1:
-        return Unobserved(fact, f"code of {len(repos)} repositories runs", mend)
+        return Unobserved(fact, f"code of {len(repos)} repositories runs", fix)
     if cache is None:
-        return Unobserved(fact, f"{repos[0]} is looked for in the Hub's cache only, and this is none", mend)
+        return Unobserved(fact, f"{repos[0]} is looked for in the Hub's cache only, and this is none", fix)
     path, ref = hub.snapshot(hub.repo_folder(cache, repos[0]), None)
     if path is None:
-        return Unobserved(fact, f"{repos[0]}: {ref}", mend)
+        return Unobserved(fact, f"{repos[0]}: {ref}", fix)
     return seen(fact, path.rpartition("/")[2], f"refs/{ref} of {repos[0]} in the cache", By.FILE)
 
 

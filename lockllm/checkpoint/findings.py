@@ -16,19 +16,19 @@ class Findings:
         self._right: dict[str, tuple[str, str]] = {}
         self._unknown: dict[str, tuple[str, str, str]] = {}
 
-    def wrong(self, name: str, detail: str, source: str = "", mend: str = "", *, since: int = 1) -> None:
+    def wrong(self, name: str, detail: str, source: str = "", fix: str = "", *, since: int = 1) -> None:
         """One more thing that is wrong; `name` without its `check.`. `since`: the edition that brought the rule."""
         if since > self.edition:
             name, detail = "newer_rules", f"check.{name}: {detail}"
-        self._wrong.setdefault(name, []).append((detail, source, mend))
+        self._wrong.setdefault(name, []).append((detail, source, fix))
 
     def right(self, name: str, detail: str, source: str = "") -> None:
         """It was looked at; this stands where nothing is found wrong."""
         self._right.setdefault(name, (detail, source))
 
-    def unknown(self, name: str, detail: str, source: str = "", mend: str = "") -> None:
+    def unknown(self, name: str, detail: str, source: str = "", fix: str = "") -> None:
         """It could not be told; this stands where nothing is found wrong."""
-        self._unknown.setdefault(name, (detail, source, mend))
+        self._unknown.setdefault(name, (detail, source, fix))
 
     def add(self, check: Check | None, *, since: int = 1) -> None:
         """A check that is made already."""
@@ -36,11 +36,11 @@ class Findings:
             return
         name = check.name.removeprefix("check.")
         if check.status is CheckStatus.FAIL:
-            self.wrong(name, check.detail, check.source, check.mend, since=since)
+            self.wrong(name, check.detail, check.source, check.fix, since=since)
         elif check.status is CheckStatus.PASS:
             self.right(name, check.detail, check.source)
         else:
-            self.unknown(name, check.detail, check.source, check.mend)
+            self.unknown(name, check.detail, check.source, check.fix)
 
     @property
     def all_right(self) -> bool:
@@ -61,13 +61,13 @@ class Findings:
         made = {}
         for name, (detail, source) in self._right.items():
             made[name] = Check(f"check.{name}", CheckStatus.PASS, detail, source)
-        for name, (detail, source, mend) in self._unknown.items():
-            made[name] = Check(f"check.{name}", CheckStatus.UNKNOWN, detail, source, mend)
+        for name, (detail, source, fix) in self._unknown.items():
+            made[name] = Check(f"check.{name}", CheckStatus.UNKNOWN, detail, source, fix)
         for name, found in self._wrong.items():
             details = list(dict.fromkeys(detail for detail, _, _ in found))
             sources = list(dict.fromkeys(source for _, source, _ in found if source))
             more = f"; and {len(details) - _SHOWN} more" if len(details) > _SHOWN else ""
-            mend = next((mend for _, _, mend in found if mend), "")
+            fix = next((fix for _, _, fix in found if fix), "")
             text = "; ".join(details[:_SHOWN]) + more
-            made[name] = Check(f"check.{name}", CheckStatus.FAIL, text, ", ".join(sources[:_SHOWN]), mend)
+            made[name] = Check(f"check.{name}", CheckStatus.FAIL, text, ", ".join(sources[:_SHOWN]), fix)
         return tuple(made[name] for name in sorted(made))

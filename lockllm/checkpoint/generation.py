@@ -108,8 +108,8 @@ def gguf_agrees(
     for ids, where in said:
         if own.isdisjoint(ids):
             detail = f"the GGUF stops at {_listed(sorted(own))}, {where} beside it at {_listed(ids)}"
-            mend = "remove the files that do not belong to this GGUF"
-            return Check("check.stop_tokens_agree", CheckStatus.FAIL, detail, f"gguf: tokenizer.ggml, {where}", mend)
+            fix = "remove the files that do not belong to this GGUF"
+            return Check("check.stop_tokens_agree", CheckStatus.FAIL, detail, f"gguf: tokenizer.ggml, {where}", fix)
     return Check("check.stop_tokens_agree", CheckStatus.PASS, "the GGUF stops where the files beside it do", said[0][1])
 
 

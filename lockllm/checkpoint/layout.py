@@ -11,7 +11,7 @@ from lockllm.checkpoint import bounded, gguf, hub, links, stamps
 from lockllm.checkpoint.folder import Entry, Listing, listing, one
 from lockllm.errors import UsageError
 
-_MEND = "name a directory, an HF cache snapshot or a .gguf file"
+_FIX = "name a directory, an HF cache snapshot or a .gguf file"
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,16 +41,16 @@ def find(path: str, revision: str | None) -> Found:
         status = os.stat(path)
     except (OSError, ValueError) as error:
         reason = bounded.why(error) if isinstance(error, OSError) else "it is no path"
-        raise UsageError(f"no checkpoint at {path}: {reason}", where=path, mend=_MEND) from error
+        raise UsageError(f"no checkpoint at {path}: {reason}", where=path, fix=_FIX) from error
     if stat.S_ISREG(status.st_mode):
         return _of_file(path)
     if not stat.S_ISDIR(status.st_mode):
-        raise UsageError(f"{path} is {bounded.kind(status.st_mode)}, not a checkpoint", where=path, mend=_MEND)
+        raise UsageError(f"{path} is {bounded.kind(status.st_mode)}, not a checkpoint", where=path, fix=_FIX)
     given, ref = path, None
     if hub.is_repo(links.real(path)):
         inside, found = hub.snapshot(path, revision)
         if inside is None:
-            raise UsageError(found, where=path, mend="download it with `hf download`, or name a snapshot")
+            raise UsageError(found, where=path, fix="download it with `hf download`, or name a snapshot")
         given, ref = inside, found
     root = links.real(given)
     place = hub.place(root)
@@ -61,7 +61,7 @@ def find(path: str, revision: str | None) -> Found:
         return Found(layout=layout, listing=listing(root, place.allowed), place=place)
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be listed: {bounded.why(error)}", where=path, mend="give lockllm read access"
+            f"{path} cannot be listed: {bounded.why(error)}", where=path, fix="give lockllm read access"
         ) from error
 
 
@@ -71,7 +71,7 @@ def _of_file(path: str) -> Found:
     if not name.endswith(".gguf"):
         if _is_gguf(path):
             return _of_blob(path, folder, name)
-        raise UsageError(f"{path} is a file, not a checkpoint", where=path, mend=_MEND)
+        raise UsageError(f"{path} is a file, not a checkpoint", where=path, fix=_FIX)
     root = links.real(folder)
     place = hub.place(root)
     layout = Layout(

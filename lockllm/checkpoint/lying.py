@@ -22,9 +22,9 @@ def lying(found: Found, selection: Selection, findings: Findings) -> Iterator[Re
     for entry in found.listing.entries:
         yield from _entry(entry, entry.path in selection.kept, findings)
     if found.listing.cut:
-        what, mend = f"the folder holds {found.listing.cut}", "name the checkpoint's own folder"
-        findings.wrong("files_listed", what, found.layout.root, mend)
-        yield Unobserved(("checkpoint", "files"), what, mend)
+        what, fix = f"the folder holds {found.listing.cut}", "name the checkpoint's own folder"
+        findings.wrong("files_listed", what, found.layout.root, fix)
+        yield Unobserved(("checkpoint", "files"), what, fix)
     kept = len(selection.kept)
     findings.right("links_resolve", f"{kept} files lie where they should")
     findings.right("regular_files", f"{kept} files are regular")
@@ -57,13 +57,13 @@ def _entry(entry: Entry, is_kept: bool, findings: Findings) -> Iterator[Reading 
         findings.wrong("links_resolve", f"{entry.path} {entry.problem}", entry.path, _AGAIN)
         yield seen(fact, ABSENT, entry.problem, By.FILE)
         return
-    mends = {
+    fixes = {
         "escaping": ("links_resolve", "copy the file into the checkpoint"), "special": ("regular_files", "remove it"),
         "name": ("file_names", "rename it"), "unreadable": ("links_resolve", "give lockllm read access"),
     }  # fmt: skip
-    check, mend = mends[entry.kind]
-    findings.wrong(check, f"{entry.path!r} {entry.problem}", entry.path, mend)
-    yield Unobserved(fact, entry.problem, mend)
+    check, fix = fixes[entry.kind]
+    findings.wrong(check, f"{entry.path!r} {entry.problem}", entry.path, fix)
+    yield Unobserved(fact, entry.problem, fix)
 
 
 def _incomplete(found: Found, findings: Findings) -> None:

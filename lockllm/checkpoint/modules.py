@@ -122,9 +122,9 @@ def judge(held: Quantization, source: str, modules: Mapping[str, Module], whole:
     if not packed:
         odd = any(not module.is_float for module in modules.values())  # packed by names that are not known here
         if whole and (held.bits or held.scheme) and not odd and any(module.is_plain for module in modules.values()):
-            mend = "restore the weights that belong to this configuration"
+            fix = "restore the weights that belong to this configuration"
             detail = f"{source} declares {method}, and no tensor is quantized"
-            findings.wrong(_CHECK, detail, source, mend, since=2)
+            findings.wrong(_CHECK, detail, source, fix, since=2)
         return
     rules = _Rules(held, config)
     if rules.tries * len(modules) > _TRIES or rules.is_unreadable:

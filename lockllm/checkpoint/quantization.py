@@ -104,8 +104,8 @@ def agree(found: list[Declaration], edition: int = 2) -> Check | None:
     for other, where in found[1:]:
         differ = [each for fields in compared if (each := _difference((first, source), (other, where), fields))]
         if differ:
-            mend = "remove the file that does not belong here"
-            return Check(name, CheckStatus.FAIL, "; ".join(differ), f"{source}, {where}", mend)
+            fix = "remove the file that does not belong here"
+            return Check(name, CheckStatus.FAIL, "; ".join(differ), f"{source}, {where}", fix)
     return Check(name, CheckStatus.PASS, f"declared in {', '.join(where for _, where in found)}", source)
 
 

@@ -254,13 +254,13 @@ def _failures(
     failed: Mapping[str, hashing.Failed], made: Mapping[str, hashing.Digest], findings: Findings
 ) -> Iterator[Unobserved]:
     for name, outcome in failed.items():
-        mend = (
+        fix = (
             "wait until nothing writes it, then look again"
             if outcome.changed
             else "give lockllm read access to the file"
         )
         if outcome.changed:
-            findings.wrong("files_stable", f"{name} {outcome.reason}", name, mend)
-        yield Unobserved(("checkpoint", "files", name), outcome.reason, mend)
+            findings.wrong("files_stable", f"{name} {outcome.reason}", name, fix)
+        yield Unobserved(("checkpoint", "files", name), outcome.reason, fix)
     if made:
         findings.right("files_stable", f"{len(made)} files stayed as they were")

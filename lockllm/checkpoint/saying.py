@@ -202,9 +202,9 @@ def _of_gguf(
     said.weights = weights.of_gguf(files, there, findings)
     metadata = said.weights.metadata
     if not metadata:
-        reason, mend = ("the GGUF cannot be read", "") if there or not names else (_NO_HEADER, _DOWNLOAD)
-        said.unobserved += [Unobserved(("checkpoint", name), reason, mend) for name in _DECLARED]
-        said.unobserved.append(Unobserved(("quantization",), reason, mend))
+        reason, fix = ("the GGUF cannot be read", "") if there or not names else (_NO_HEADER, _DOWNLOAD)
+        said.unobserved += [Unobserved(("checkpoint", name), reason, fix) for name in _DECLARED]
+        said.unobserved.append(Unobserved(("quantization",), reason, fix))
         return said
     for part in (config.of_gguf, config.gguf_keys, generation.of_gguf, quantization.of_gguf, declared.gguf_tokenizer):
         said.readings += part(metadata)

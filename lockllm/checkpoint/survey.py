@@ -180,10 +180,10 @@ def refuse_others(path: str, selection: Selection) -> None:
     names = {*selection.kept, *selection.excluded}
     if "model_index.json" in names and "config.json" not in names:
         what = f"{path} is a diffusers pipeline, not a language model"
-        raise UsageError(what, where=path, mend="name the folder of a language model")
+        raise UsageError(what, where=path, fix="name the folder of a language model")
     if not any(role(name) != OTHER for name in names):
         what = f"no checkpoint in {path}: no config.json, no weights, no tokenizer" if names else f"{path} is empty"
-        raise UsageError(what, where=path, mend="name a directory, an HF cache snapshot or a .gguf file")
+        raise UsageError(what, where=path, fix="name a directory, an HF cache snapshot or a .gguf file")
 
 
 def _place(found: Found, selection: Selection) -> Iterator[Reading]:

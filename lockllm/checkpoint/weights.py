@@ -139,8 +139,8 @@ def dtype_declared(declared: Any, source: str, weights: Weights, method: str, fi
     if most == declared:
         findings.right("dtype_declared", f"{floats[most]:,} of {total:,} parameters are {declared}", source)
     else:
-        mend = "set the engine's dtype flag, so that nothing depends on `auto`"
-        findings.wrong("dtype_declared", f"{source} says {declared}, the tensors are {shares}", source, mend)
+        fix = "set the engine's dtype flag, so that nothing depends on `auto`"
+        findings.wrong("dtype_declared", f"{source} says {declared}, the tensors are {shares}", source, fix)
 
 
 def quantization_declared(method: str, source: str, weights: Weights, findings: Findings) -> None:
@@ -165,8 +165,8 @@ def ordered(dtypes: Mapping[str, int]) -> list[str]:
 
 def replaced(name: str, problem: str, findings: Findings, since: int = 1) -> None:
     """Notes a file in whose place something else lies."""
-    mend = "run `git lfs pull`, or download the checkpoint again" if "LFS pointer" in problem else _AGAIN
-    findings.wrong("no_pointer_files", f"{name} {problem}", name, mend, since=since)
+    fix = "run `git lfs pull`, or download the checkpoint again" if "LFS pointer" in problem else _AGAIN
+    findings.wrong("no_pointer_files", f"{name} {problem}", name, fix, since=since)
 
 
 def unreadable(name: str, problem: str, findings: Findings) -> None:

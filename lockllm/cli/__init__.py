@@ -164,7 +164,7 @@ def tell(error: LockllmError) -> None:
     for each in (error, *error.also):
         lines = [f"lockllm: {_said(each.what)}"]
         lines += [f"  in    {_said(each.where)}"] if each.where else []
-        lines += [f"  mend  {_said(each.mend)}"] if each.mend else []
+        lines += [f"  fix   {_said(each.fix)}"] if each.fix else []
         print("\n".join(lines).encode("utf-8", "backslashreplace").decode("utf-8"), file=sys.stderr)
 
 
@@ -179,7 +179,7 @@ def _said(text: str) -> str:
 def _tell_usage(error: click.ClickException) -> None:
     ctx = getattr(error, "ctx", None)
     path = ctx.command_path if ctx is not None else "lockllm"
-    print(f"lockllm: {_said(_usage(error))}\n  mend  see `{path} --help`", file=sys.stderr)
+    print(f"lockllm: {_said(_usage(error))}\n  fix   see `{path} --help`", file=sys.stderr)
 
 
 def _usage(error: click.ClickException) -> str:
@@ -201,12 +201,12 @@ def _world(error: OSError) -> int:
     from lockllm.output.escape import readable
 
     reason = (error.strerror or str(error)).lower()
-    what, mend = f"the output cannot be written: {reason}", "see where standard output goes"
+    what, fix = f"the output cannot be written: {reason}", "see where standard output goes"
     if not _has_folder():
-        what, mend = "the current directory does not exist any more", "change to one that exists: cd DIRECTORY"
+        what, fix = "the current directory does not exist any more", "change to one that exists: cd DIRECTORY"
     elif error.filename:
-        what, mend = f"the system refuses {readable(str(error.filename))}: {reason}", "see to its permissions"
-    print(f"lockllm: {what}\n  mend  {'free some space' if error.errno == errno.ENOSPC else mend}", file=sys.stderr)
+        what, fix = f"the system refuses {readable(str(error.filename))}: {reason}", "see to its permissions"
+    print(f"lockllm: {what}\n  fix   {'free some space' if error.errno == errno.ENOSPC else fix}", file=sys.stderr)
     if not error.filename:
         _silence()
     return 4
@@ -221,7 +221,7 @@ def _has_folder() -> bool:
 
 
 def _too_little(of: str) -> int:
-    print(f"lockllm: this machine's limit on {of} is too low for it\n  mend  raise the limit", file=sys.stderr)
+    print(f"lockllm: out of {of}: this process's limit is too low\n  fix   raise the limit (ulimit)", file=sys.stderr)
     return 4
 
 
@@ -234,7 +234,7 @@ def _bug(error: Exception) -> int:
     place = f"{os.path.basename(last.filename)}:{last.lineno}"
     print(
         f"lockllm: a bug in lockllm: {type(error).__name__} at {place}: {visible(str(error))[:300]}\n"
-        f"  mend  report it at {_TRACKER} with this line and `lockllm --version`",
+        f"  fix   report it at {_TRACKER} with this line and `lockllm --version`",
         file=sys.stderr,
     )
     if os.environ.get("LOCKLLM_DEBUG"):
@@ -245,7 +245,7 @@ def _bug(error: Exception) -> int:
 def _in_the_way(error: ImportError) -> int:
     print(
         f"lockllm: a package that it needs cannot be imported: {_said(str(error))[:300]}\n"
-        "  mend  install lockllm in an environment of its own, and call it as `python -I -m lockllm`",
+        "  fix   install lockllm in an environment of its own, and call it as `python -I -m lockllm`",
         file=sys.stderr,
     )
     return 4

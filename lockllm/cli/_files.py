@@ -16,14 +16,14 @@ from lockllm.documents.lock import read as read_lock_text
 from lockllm.errors import LockError, LockllmError, UsageError, WorldError
 from lockllm.facts.observation import Observation
 
-_MENDS = {errno.ENOSPC: "free some space", errno.EDQUOT: "free some space", errno.ENOENT: "make its directory"}
+_FIXES = {errno.ENOSPC: "free some space", errno.EDQUOT: "free some space", errno.ENOENT: "make its directory"}
 _NO_LOCK = "make one with `lockllm lock`, or name it: lockllm verify PATH"
 _DAY = 86_400  # seconds
 PENDING: set[str] = set()
 """Files that stand beside their targets, not whole yet."""
 
 
-def read_bytes(path: str, error: type[LockllmError], mend: str) -> bytes:
+def read_bytes(path: str, error: type[LockllmError], fix: str) -> bytes:
     """The bytes of a regular file, or of standard input for `-`. A file that is missing or no file is `error`; I/O is WorldError."""
     if path == "-":
         return sys.stdin.buffer.read(toml.LONGEST + 1)
@@ -32,17 +32,17 @@ def read_bytes(path: str, error: type[LockllmError], mend: str) -> bytes:
         with os.fdopen(descriptor, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise error("this is no regular file", where=path, mend="name a file")
+                raise error("not a regular file", where=path, fix="name a file")
             return file.read(toml.LONGEST + 1)
     except FileNotFoundError as cause:
-        raise error("there is no such file", where=path, mend=mend) from cause
+        raise error("there is no such file", where=path, fix=fix) from cause
     except IsADirectoryError as cause:
-        raise error("this is a directory", where=path, mend="name a file in it") from cause
+        raise error("this is a directory", where=path, fix="name a file in it") from cause
     except ValueError as cause:
-        raise error("this is no file name", where=repr(path), mend="name a file") from cause
+        raise error("this is no file name", where=repr(path), fix="name a file") from cause
     except OSError as cause:
         raise WorldError(
-            f"the file cannot be read: {_reason(cause)}", where=path, mend="see to its permissions"
+            f"the file cannot be read: {_reason(cause)}", where=path, fix="see to its permissions"
         ) from cause
 
 
@@ -75,7 +75,7 @@ def write_text(path: str, text: str) -> None:
         if stat.S_ISCHR(os.stat(target).st_mode) or stat.S_ISFIFO(os.stat(target).st_mode):
             _write_stream(path, target, text)
             return
-        raise UsageError("this is no regular file", where=path, mend="name a file")
+        raise UsageError("not a regular file", where=path, fix="name a file")
     beside = ""
     try:
         mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask()
@@ -89,8 +89,8 @@ def write_text(path: str, text: str) -> None:
         os.chmod(beside, mode)
         os.replace(beside, target)
     except OSError as cause:
-        mend = _MENDS.get(cause.errno or 0, "see to the permissions of its directory")
-        raise WorldError(f"the file cannot be written: {_reason(cause)}", where=path, mend=mend) from cause
+        fix = _FIXES.get(cause.errno or 0, "see to the permissions of its directory")
+        raise WorldError(f"the file cannot be written: {_reason(cause)}", where=path, fix=fix) from cause
     finally:
         with contextlib.suppress(OSError):
             if beside:
@@ -100,7 +100,7 @@ def write_text(path: str, text: str) -> None:
 
 def _lock(data: bytes, path: str) -> Lock:
     if not data.strip():
-        raise LockError("the file is empty", where=path, mend="make a lock with `lockllm lock`")
+        raise LockError("the file is empty", where=path, fix="make a lock with `lockllm lock`")
     return read_lock_text(toml.decode(data, path, LockError), path)
 
 
@@ -109,7 +109,7 @@ def _observation(data: bytes, path: str) -> Observation:
     from lockllm.errors import ObservationError
 
     if not data.strip():
-        raise ObservationError("the file is empty", where=path, mend="write one with `lockllm observe -o FILE`")
+        raise ObservationError("the file is empty", where=path, fix="write one with `lockllm observe -o FILE`")
     return observation.read(data, path)
 
 
@@ -122,10 +122,10 @@ def _write_stream(path: str, target: str, text: str) -> None:
     except OSError as cause:
         if cause.errno == errno.ENXIO:
             raise WorldError(
-                "nothing reads this pipe", where=path, mend="name a file, or start the reader first"
+                "nothing reads this pipe", where=path, fix="name a file, or start the reader first"
             ) from cause
-        mend = _MENDS.get(cause.errno or 0, "name another file")
-        raise WorldError(f"the file cannot be written: {_reason(cause)}", where=path, mend=mend) from cause
+        fix = _FIXES.get(cause.errno or 0, "name another file")
+        raise WorldError(f"the file cannot be written: {_reason(cause)}", where=path, fix=fix) from cause
 
 
 def _sweep(folder: str, name: str) -> None:

@@ -30,7 +30,7 @@ def sides(given: tuple[str, ...], cwd: str) -> tuple[Side, Side]:
         return _side(given[1], cwd, given[0]), _side(given[4], cwd, given[7] if len(given) == 9 else given[0])
     if len(given) > 2:
         raise UsageError(
-            f"diff compares two locks, found {len(given)}", where="the command line", mend="lockllm diff BEFORE AFTER"
+            f"diff compares two locks, found {len(given)}", where="the command line", fix="lockllm diff BEFORE AFTER"
         )
     before = given[0] if given else "HEAD"
     after = given[1] if len(given) == 2 else "llm.lock"
@@ -69,7 +69,7 @@ def _show(text: str, revision: str, path: str, cwd: str) -> str:
         raise UsageError(
             f"{text!r} is neither a file nor a git revision",
             where="the command line",
-            mend="lockllm diff HEAD~1 llm.lock",
+            fix="lockllm diff HEAD~1 llm.lock",
         )
     try:
         done = subprocess.run(
@@ -79,16 +79,16 @@ def _show(text: str, revision: str, path: str, cwd: str) -> str:
         )  # fmt: skip
     except FileNotFoundError as cause:
         raise UsageError(
-            f"there is no file {text!r}, and git is not installed", where="the command line", mend="name two files"
+            f"there is no file {text!r}, and git is not installed", where="the command line", fix="name two files"
         ) from cause
     except subprocess.TimeoutExpired as cause:
-        raise UsageError("git does not answer within 30 s", where=text, mend="name two files") from cause
+        raise UsageError("git does not answer within 30 s", where=text, fix="name two files") from cause
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         reason = said[-1].removeprefix("fatal: ").rstrip(".") if said else f"git exits with {done.returncode}"
         raise UsageError(
             f"{text!r} is neither a file nor a lock that git knows: {reason}",
             where="the command line",
-            mend="lockllm diff HEAD~1 llm.lock",
+            fix="lockllm diff HEAD~1 llm.lock",
         )
     return toml.decode(done.stdout, text, LockError)

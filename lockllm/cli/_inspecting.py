@@ -65,7 +65,7 @@ def command(argv: Sequence[str], environ: Mapping[str, str], cwd: str, version: 
 
     if not argv:
         raise UsageError(
-            "no command stands after --", where="the command line", mend="lockllm inspect -- vllm serve MODEL"
+            "no command stands after --", where="the command line", fix="lockllm inspect -- vllm serve MODEL"
         )
     own = own_options(tuple(argv), environ, cwd, version)
     found = plan(argv, environ, cwd, version or (own.version if own is not None else None), installed=own)
@@ -90,12 +90,12 @@ def log(path: str, engine: str | None, version: str | None) -> Seen:
     known(engine)
     if engine is None:
         raise UsageError(
-            "--log needs --engine", where="the command line", mend=f"one of {', '.join(engines.available())}"
+            "--log needs --engine", where="the command line", fix=f"one of {', '.join(engines.available())}"
         )
     read = start_log.read(path, engine)
     said = list(engines.load(engine).from_log(read.lines)) if not read.gap else []
     if read.gap:
-        said.append(Unobserved(("kernels",), read.gap, read.mend))
+        said.append(Unobserved(("kernels",), read.gap, read.fix))
     return Seen(
         subject=path, readings=_redaction.readings(each for each in said if isinstance(each, Reading)),
         unobserved=tuple(_redaction.gap(each) for each in said if isinstance(each, Unobserved)),
@@ -120,5 +120,5 @@ def known(engine: str | None) -> None:
     names = engines.available()
     if engine not in names:
         meant = nearest(engine, list(names))
-        mend = f"did you mean {meant}?" if meant else f"one of {', '.join(names)}"
-        raise UsageError(f"no engine {engine!r} is known", where="--engine", mend=mend)
+        fix = f"did you mean {meant}?" if meant else f"one of {', '.join(names)}"
+        raise UsageError(f"no engine {engine!r} is known", where="--engine", fix=fix)

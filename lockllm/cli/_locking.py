@@ -67,7 +67,7 @@ def check(found: list[Target], quiet: bool) -> int:
         code = 1 if stale else code
         if stale:
             click.echo(f"{readable(target.path)} is stale: {len(stale)} {'fact' if len(stale) == 1 else 'facts'}")
-            click.echo("".join(f"  {readable(key)}\n" for key in stale) + "  mend  run `lockllm lock`")
+            click.echo("".join(f"  {readable(key)}\n" for key in stale) + "  fix   run `lockllm lock`")
         elif not quiet:
             click.echo(f"{readable(target.path)} is up to date with {readable(target.spec.name)}")
     return code
@@ -86,7 +86,7 @@ def resolve(found: list[Target], options: dict[str, Any]) -> list[Outcome]:
         raise UsageError(
             f"{word} takes facts from an observation, and there is none",
             where="the command line",
-            mend="add --observation FILE",
+            fix="add --observation FILE",
         )
     olds = {each.path: _files.read_lock(each.path) for each in found if _stands(each.path)}
     chosen = _chosen(options, observation, olds.values())
@@ -141,7 +141,7 @@ def _agree(target: Target, filled: Filled) -> None:
         problems += [] if few else [_many(target, key, members)]
     if problems:
         first, *rest = problems
-        raise SpecError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
+        raise SpecError(first.what, where=first.where, fix=first.fix, also=tuple(rest))
 
 
 def _problem(target: Target, each: Disagreement, followers: int) -> SpecError:
@@ -150,7 +150,7 @@ def _problem(target: Target, each: Disagreement, followers: int) -> SpecError:
     return SpecError(
         f"the host shows {each.fact.key} = {observed}, {target.spec.name} resolves to {resolved}{_follow(followers)}",
         where=f"{target.spec.where(each.fact.key)}; seen at {each.source}",
-        mend=f"change the spec, or the host, or take the host's: --accept-observed {shlex.quote(each.fact.key)}",
+        fix=f"change the spec, or the host, or take the host's: --accept-observed {shlex.quote(each.fact.key)}",
     )
 
 
@@ -159,7 +159,7 @@ def _many(target: Target, key: str, members: list[Disagreement]) -> SpecError:
     return SpecError(
         f"the host shows other values of {len(members)} facts of {key}: {names} and {len(members) - _FEW} more",
         where=f"{target.spec.name}; seen at {members[0].source}",
-        mend=f"change the spec, or the host, or take the host's: --accept-observed {shlex.quote(key)}",
+        fix=f"change the spec, or the host, or take the host's: --accept-observed {shlex.quote(key)}",
     )
 
 

@@ -114,7 +114,7 @@ def globs(
             raise UsageError(
                 f"{option} {text!r} is no key or glob",
                 where="the command line",
-                mend='write host.* or checkpoint.files."config.json"',
+                fix='write host.* or checkpoint.files."config.json"',
             ) from cause
         if any(glob.matches(path) for path in held):
             found.append(text)
@@ -135,14 +135,14 @@ def _missed(option: str, text: str, named: Sequence[Path], held: Sequence[Path],
     if named:
         told = [keys.dotted(path) for path in named]
         what = f"{option} {text!r} names {len(told)} facts: {', '.join(told[:3])}"
-        return UsageError(what, where="the command line", mend="write one of them in full")
+        return UsageError(what, where="the command line", fix="write one of them in full")
     known = [keys.dotted(path) for path in held]
     meant = registry.nearest(text, [*known, *dict.fromkeys(path[0] for path in held)])
     where = "observation" if of == "observed" else "lock"
     return UsageError(
         f"{option} {text!r} hits no {of} fact".replace("no  ", "no "),
         where="the command line",
-        mend=f"did you mean {meant}?" if meant else f"see the keys in the {where}",
+        fix=f"did you mean {meant}?" if meant else f"see the keys in the {where}",
     )
 
 
@@ -177,7 +177,7 @@ def gate(environ: Mapping[str, str]) -> str:
     """LOCKLLM_GATE: enforce, warn or off."""
     word = environ.get("LOCKLLM_GATE", "enforce").strip().lower() or "enforce"
     if word not in ("enforce", "warn", "off"):
-        raise UsageError(f"LOCKLLM_GATE is {word!r}", where="the environment", mend="set it to enforce, warn or off")
+        raise UsageError(f"LOCKLLM_GATE is {word!r}", where="the environment", fix="set it to enforce, warn or off")
     return word
 
 
@@ -193,6 +193,6 @@ def api_key(name: str | None, environ: Mapping[str, str]) -> str | None:
     key = environ.get(name)
     if not key:
         raise UsageError(
-            f"the variable {name} is not set", where="--api-key-env", mend=f"export {name}, or name another variable"
+            f"the variable {name} is not set", where="--api-key-env", fix=f"export {name}, or name another variable"
         )
     return key

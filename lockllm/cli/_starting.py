@@ -38,7 +38,7 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
         raise UsageError(
             f"the command cannot be read as a server's: {why}",
             where=os.path.basename(argv[0]) if argv else "",  # the other words may hold a key
-            mend="give the engine's own command line",
+            fix="give the engine's own command line",
         )
     world = World()
     version = world.installed(first.given.engine)
@@ -108,7 +108,7 @@ def of_server(sources: Mapping[str, Any], folder: str) -> Start:
         raise UsageError(
             "no engine was recognized",
             where=subject,
-            mend="name its process with --pid, or give its command: init -- CMD",
+            fix="name its process with --pid, or give its command: init -- CMD",
         )
     version, repo, commit = (
         held.get(path) for path in (("engine", "version"), ("checkpoint", "repo"), ("checkpoint", "commit"))

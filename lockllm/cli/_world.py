@@ -70,7 +70,7 @@ class World(msgspec.Struct, kw_only=True):
         """The newest release in the package index."""
         if self.offline:
             raise ResolveError(
-                "the version of the engine is not known offline", where="--offline", mend="give an exact version"
+                "the version of the engine is not known offline", where="--offline", fix="give an exact version"
             )
         name = _INDEXED.get(engine)
         return releases.newest(name, inside) if name else None
@@ -89,7 +89,7 @@ class World(msgspec.Struct, kw_only=True):
                 raise SpecError(
                     f"no checkpoint at {spec.path}",
                     where=spec.where("checkpoint.path"),
-                    mend="name a directory or a .gguf file, relative to the spec",
+                    fix="name a directory or a .gguf file, relative to the spec",
                 )
             return Place(path=path)
         if spec.engine in engines.OWN_REGISTRY:
@@ -200,5 +200,5 @@ def _refuse_incomplete(asked: Asked, seen: Observation) -> None:
             raise ResolveError(
                 f"the snapshot of {asked.repo} in the cache is not whole: {check.detail}",
                 where=asked.where,
-                mend=f"download it again: hf download {asked.repo}, or lock without --offline",
+                fix=f"download it again: hf download {asked.repo}, or lock without --offline",
             )

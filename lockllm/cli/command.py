@@ -35,10 +35,10 @@ def command(lock: str, kind: str) -> None:
     held = _files.read_lock(lock)
     name, version = held.get("engine.name"), held.get("engine.version")
     if version is not None and not isinstance(version, str):
-        raise LockError(f"engine.version is {version!r}", where=lock, mend="run `lockllm lock`")
+        raise LockError(f"engine.version is {version!r}", where=lock, fix="run `lockllm lock`")
     if not isinstance(name, str) or name not in engines.available():
         raise LockError(
-            f"this lockllm knows no engine {name!r}", where=lock, mend="lock one of " + ", ".join(engines.available())
+            f"this lockllm knows no engine {name!r}", where=lock, fix="lock one of " + ", ".join(engines.available())
         )
     values = {path: value for path, value in held.values.items() if not isinstance(value, Raw)}
     context = engines.Context(

@@ -9,7 +9,7 @@ import click
 from lockllm.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
-_MEND = "name one: lockllm completion " + "|".join(SHELLS)
+_FIX = "name one: lockllm completion " + "|".join(SHELLS)
 
 
 @click.command(short_help="Print a completion script for a shell.")
@@ -29,6 +29,6 @@ def command(ctx: click.Context, shell: str | None) -> None:
     found = get_completion_class(name) if name in SHELLS else None
     if found is None:
         what = f"no completion is written for the shell {name!r}" if name else "SHELL does not tell which shell this is"
-        raise UsageError(what, where="the command line" if shell else "the environment", mend=_MEND)
+        raise UsageError(what, where="the command line" if shell else "the environment", fix=_FIX)
     root = ctx.find_root()
     click.echo(found(root.command, {}, "lockllm", "_LOCKLLM_COMPLETE").source())

@@ -32,7 +32,7 @@ def command(fact: str, engine: str | None) -> None:
     try:
         path = keys.parse(fact)
     except ValueError as cause:
-        raise UsageError(f"{fact!r} is no key", where="the command line", mend="lockllm explain serve.dtype") from cause
+        raise UsageError(f"{fact!r} is no key", where="the command line", fix="lockllm explain serve.dtype") from cause
     found = registry.find(path)
     if not found.known:
         kind = "check" if path[0] == "check" else "fact"
@@ -41,7 +41,7 @@ def command(fact: str, engine: str | None) -> None:
         raise UsageError(
             f"there is no {kind} {fact}",
             where="the command line",
-            mend=f"did you mean {meant}?" if meant else "see `lockllm explain checkpoint`",
+            fix=f"did you mean {meant}?" if meant else "see `lockllm explain checkpoint`",
         )
     chosen = [name for name in engines.available() if engine in (None, name)]
     click.echo(text(explain(found, {name: engines.load(name) for name in chosen})), nl=False)

@@ -39,17 +39,17 @@ def command(
     argv = ctx.meta.get(_options.COMMAND)
     asked = sources["server"] is not None or sources["pid"] is not None
     if (path is not None) + (argv is not None) + asked != 1:
-        mend = "lockllm init PATH, lockllm init -- CMD, or lockllm init --server URL"
-        raise UsageError("init needs one thing to look at", where="the command line", mend=mend)
+        fix = "lockllm init PATH, lockllm init -- CMD, or lockllm init --server URL"
+        raise UsageError("init needs one thing to look at", where="the command line", fix=fix)
     if output != "-" and os.path.exists(output) and not force:
-        raise UsageError("the file is there already", where=output, mend="name another with -o, or add --force")
+        raise UsageError("the file is there already", where=output, fix="name another with -o, or add --force")
     folder = os.path.dirname(os.path.abspath(output)) if output != "-" else os.getcwd()
     if path is not None:
         start = _starting.of_checkpoint(path, engine, folder)
     elif argv is not None:
         if not argv:
             raise UsageError(
-                "no command stands after --", where="the command line", mend="lockllm init -- vllm serve MODEL"
+                "no command stands after --", where="the command line", fix="lockllm init -- vllm serve MODEL"
             )
         start = _starting.of_command(tuple(argv), dict(os.environ), os.getcwd(), folder)
     else:

@@ -42,8 +42,8 @@ def command(
     """
     argv: Sequence[str] | None = ctx.meta.get(_options.COMMAND)
     if sum(each is not None for each in (path, log, argv)) != 1:
-        mend = "lockllm inspect PATH, lockllm inspect -- CMD, or lockllm inspect --log FILE --engine NAME"
-        raise UsageError("inspect needs one thing to look at", where="the command line", mend=mend)
+        fix = "lockllm inspect PATH, lockllm inspect -- CMD, or lockllm inspect --log FILE --engine NAME"
+        raise UsageError("inspect needs one thing to look at", where="the command line", fix=fix)
     if path is not None:
         seen = _inspecting.checkpoint(path, engine, engine_version, **files)
     elif log is not None:

@@ -39,7 +39,7 @@ def command(
 ) -> None:  # fmt: skip
     """Check a host against llm.lock, or against each LOCK: one that passes whole is enough.
 
-    Reports every difference: expected, found, where it was seen, what it does to the output, how to mend it. What cannot be
+    Reports every difference: expected, found, where it was seen, what it does to the output, how to fix it. What cannot be
     seen is unknown, never ok. Exit codes: 0 all matches; 1 something differs; 3 nothing differs, but something due could not
     be seen. LOCKLLM_GATE=warn or off prints the report and exits 0.
     """

@@ -95,8 +95,8 @@ def read(text: str, name: str = "llm.lock") -> Lock:
     _version(data, name, text)
     problems: list[LockError] = []
 
-    def problem(path: Path, what: str, mend: str) -> None:
-        problems.append(LockError(what, where=toml.place(name, text, path), mend=mend))
+    def problem(path: Path, what: str, fix: str) -> None:
+        problems.append(LockError(what, where=toml.place(name, text, path), fix=fix))
         if len(problems) == MOST_PROBLEMS:
             raise _all(problems)
 
@@ -214,14 +214,14 @@ def _version(data: dict[str, Any], name: str, text: str) -> None:
         return
     where = toml.place(name, text, ("lock_version",))
     if version is None:
-        raise LockError("the file holds no lock_version", where=where, mend="make a lock with `lockllm lock`")
+        raise LockError("the file holds no lock_version", where=where, fix="make a lock with `lockllm lock`")
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise LockError(f"lock_version is {version!r}", where=where, mend="make a new lock with `lockllm lock`")
+        raise LockError(f"lock_version is {version!r}", where=where, fix="make a new lock with `lockllm lock`")
     if version > VERSION:
         raise LockError(
             f"lock_version {version} is newer than this lockllm reads ({VERSION})",
             where=where,
-            mend="upgrade lockllm on this host",
+            fix="upgrade lockllm on this host",
         )
 
 
@@ -324,7 +324,7 @@ def _reasons(table: str, raw: Any, problem: Any) -> dict[Path, str]:
 
 def _all(problems: list[LockError]) -> LockError:
     first, *rest = problems
-    return LockError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
+    return LockError(first.what, where=first.where, fix=first.fix, also=tuple(rest))
 
 
 _VIA_MARK = "  # via "
@@ -481,5 +481,5 @@ def _no_prefixes(lock: Lock) -> None:
             if path[:length] in lock.values:
                 above = keys.dotted(path[:length])
                 raise LockError(
-                    f"{above} and {keys.dotted(path)} cannot both be locked", where=lock.spec, mend="name one of them"
+                    f"{above} and {keys.dotted(path)} cannot both be locked", where=lock.spec, fix="name one of them"
                 )

@@ -31,6 +31,7 @@ _MOST_VALUES = 1_000_000  # a checkpoint of 50,000 files has up to 900,000
 _MOST_READINGS = 40_000  # besides those of files: twice as many as a lock holds facts
 _MOST = 20_000  # entries of each other part, gaps of files apart
 _FILES = "checkpoint.files."
+_FORMER_FIX = "mend"  # the name of `fix` in observations written before lock edition 2; still read
 _PARTS = ("unobserved", "checks", "complete", "warnings")
 _READING = ("value", "source", "by", "evidence")
 _BY = {by.word: by for by in By}
@@ -43,7 +44,7 @@ def read(data: bytes, name: str = "observation.json") -> Observation:
     raw = load(data, name)
     if not isinstance(raw, dict):
         raise ObservationError(
-            "an observation is a JSON object", where=name, mend="write one with `lockllm observe -o FILE`"
+            "an observation is a JSON object", where=name, fix="write one with `lockllm observe -o FILE`"
         )
     _version(raw, name)
     if unknown := sorted(set(raw) - set(_FIELDS)):
@@ -51,18 +52,18 @@ def read(data: bytes, name: str = "observation.json") -> Observation:
         raise ObservationError(
             f"an observation has no key {unknown[0]!r}",
             where=name,
-            mend=f"did you mean {meant}?" if meant else "remove it",
+            fix=f"did you mean {meant}?" if meant else "remove it",
         )
     facts = raw.get("facts")
     if not isinstance(facts, dict):
         raise ObservationError(
-            "facts must be an object of readings", where=name, mend="write one with `lockllm observe -o FILE`"
+            "facts must be an object of readings", where=name, fix="write one with `lockllm observe -o FILE`"
         )
     _bounded(raw, name)
     asked = raw.get("asked", {})
     if not isinstance(asked, dict):
         raise ObservationError(
-            "asked must be an object of readings", where=name, mend="write one with `lockllm observe -o FILE`"
+            "asked must be an object of readings", where=name, fix="write one with `lockllm observe -o FILE`"
         )
     return Observation(
         readings=tuple(_readings(facts, name)),
@@ -100,12 +101,12 @@ def dump(observation: Observation) -> dict[str, Any]:
         },
         "unobserved": {
             keys.dotted(each.path): {
-                "reason": each.reason, "mend": each.mend, **({"due": each.due.value} if each.due is not Stage.PREFLIGHT else {})
+                "reason": each.reason, "fix": each.fix, **({"due": each.due.value} if each.due is not Stage.PREFLIGHT else {})
             }
             for each in sorted(observation.unobserved, key=lambda each: registry.position(each.path))
         },
         "checks": {
-            each.name: {"status": each.status.value, "detail": each.detail, "source": each.source, "mend": each.mend}
+            each.name: {"status": each.status.value, "detail": each.detail, "source": each.source, "fix": each.fix}
             for each in sorted(observation.checks, key=lambda each: each.name)
         },
     }  # fmt: skip
@@ -137,19 +138,19 @@ def load(data: bytes, name: str) -> Any:
     text = toml.decode(data, name, ObservationError)
     if sum(map(text.count, ",:[{")) > _MOST_VALUES:
         what = f"the file holds more than {_MOST_VALUES:,} values"
-        raise ObservationError(what, where=name, mend="check that it is the right file")
+        raise ObservationError(what, where=name, fix="check that it is the right file")
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except json.JSONDecodeError as cause:
         raise ObservationError(
             f"this is not JSON: {cause.msg[:1].lower()}{cause.msg[1:]}", where=f"{name}, line {cause.lineno}",
-            mend="write it again with `lockllm observe -o FILE`",
+            fix="write it again with `lockllm observe -o FILE`",
         ) from cause  # fmt: skip
     except (RecursionError, ValueError) as cause:
         what = (
             str(cause) if isinstance(cause, _Twice) else "this JSON is nested too deeply or holds an impossible number"
         )
-        raise ObservationError(what, where=name, mend="write it again with `lockllm observe -o FILE`") from cause
+        raise ObservationError(what, where=name, fix="write it again with `lockllm observe -o FILE`") from cause
 
 
 class _Twice(ValueError):
@@ -175,17 +176,17 @@ def _version(raw: dict[str, Any], name: str) -> None:
     version = raw.get("observation_version")
     if version is None:
         raise ObservationError(
-            "the file holds no observation_version", where=name, mend="write one with `lockllm observe -o FILE`"
+            "the file holds no observation_version", where=name, fix="write one with `lockllm observe -o FILE`"
         )
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise ObservationError(
-            f"observation_version is {version!r}", where=name, mend="write one with `lockllm observe -o FILE`"
+            f"observation_version is {version!r}", where=name, fix="write one with `lockllm observe -o FILE`"
         )
     if version > VERSION:
         raise ObservationError(
             f"observation_version {version} is newer than this lockllm reads ({VERSION})",
             where=name,
-            mend="upgrade lockllm here",
+            fix="upgrade lockllm here",
         )
 
 
@@ -210,7 +211,7 @@ def _bounded(raw: dict[str, Any], name: str) -> None:
     ):
         if count > most:
             what = f"the file holds {count:,} {of}, at most {most:,} are read"
-            raise ObservationError(what, where=name, mend="check that it is the right file")
+            raise ObservationError(what, where=name, fix="check that it is the right file")
 
 
 def _key(key: str, name: str) -> Path:
@@ -218,7 +219,7 @@ def _key(key: str, name: str) -> Path:
         return registry.current(keys.parse(key))
     except ValueError as cause:
         raise ObservationError(
-            f"{key!r} is no key of a fact", where=name, mend="write it as a TOML dotted key"
+            f"{key!r} is no key of a fact", where=name, fix="write it as a TOML dotted key"
         ) from cause
 
 
@@ -245,22 +246,22 @@ def _checked(path: Path, key: str, listed: Any, name: str) -> Iterable[Reading]:
         raise ObservationError(
             f"{key} must be a list of readings",
             where=name,
-            mend='write [{"value": …, "source": "…", "by": "endpoint"}]',
+            fix='write [{"value": …, "source": "…", "by": "endpoint"}]',
         )
     row = registry.find(path)
     for each in listed:
         if unknown := sorted(set(each) - set(_READING)):
             raise ObservationError(
-                f"a reading of {key} has no key {unknown[0]!r}", where=name, mend=f"write {', '.join(_READING)}"
+                f"a reading of {key} has no key {unknown[0]!r}", where=name, fix=f"write {', '.join(_READING)}"
             )
         word, evidence = each.get("by", "endpoint"), each.get("evidence", "computed")
         if not isinstance(word, str) or word not in _BY:
             raise ObservationError(
-                f"a reading of {key} is by {word!r}", where=name, mend=f"write one of {', '.join(_BY)}"
+                f"a reading of {key} is by {word!r}", where=name, fix=f"write one of {', '.join(_BY)}"
             )
         if evidence not in _EVIDENCE:
             raise ObservationError(
-                f"the evidence of {key} is {evidence!r}", where=name, mend=f"write one of {', '.join(_EVIDENCE)}"
+                f"the evidence of {key} is {evidence!r}", where=name, fix=f"write one of {', '.join(_EVIDENCE)}"
             )
         source = _text(each.get("source", ""), f"source of {key}", name)
         yield Reading(row, registry.read(row, each["value"]), source, _BY[word], evidence)
@@ -269,28 +270,27 @@ def _checked(path: Path, key: str, listed: Any, name: str) -> Iterable[Reading]:
 def _unobserved(raw: Any, name: str) -> Iterable[Unobserved]:
     if not isinstance(raw, dict):
         raise ObservationError(
-            "unobserved must be an object", where=name, mend='write {"KEY": {"reason": "…", "mend": "…"}}'
+            "unobserved must be an object", where=name, fix='write {"KEY": {"reason": "…", "fix": "…"}}'
         )
     for key, each in raw.items():
-        if not isinstance(each, dict) or set(each) - {"reason", "mend", "due"}:
-            raise ObservationError(
-                f"unobserved {key} must hold reason and mend", where=name, mend="write both as texts"
-            )
-        reason, mend = (
+        if not isinstance(each, dict) or set(each) - {"reason", "fix", _FORMER_FIX, "due"}:
+            raise ObservationError(f"unobserved {key} must hold reason and fix", where=name, fix="write both as texts")
+        reason, fix = (
             _text(each.get("reason", ""), f"reason of {key}", name),
-            _text(each.get("mend", ""), f"mend of {key}", name),
+            _text(each.get("fix", each.get(_FORMER_FIX, "")), f"fix of {key}", name),
         )
-        yield Unobserved(_key(key, name), reason, mend, _stage(each.get("due", "preflight"), name))
+        yield Unobserved(_key(key, name), reason, fix, _stage(each.get("due", "preflight"), name))
 
 
 def _checks(raw: Any, name: str) -> Iterable[Check]:
     if not isinstance(raw, dict):
-        raise ObservationError("checks must be an object", where=name, mend='write {"check.NAME": {"status": "pass"}}')
+        raise ObservationError("checks must be an object", where=name, fix='write {"check.NAME": {"status": "pass"}}')
     words = {status.value: status for status in CheckStatus}
     for key, each in raw.items():
         if not isinstance(each, dict) or not isinstance(each.get("status"), str) or each["status"] not in words:
-            raise ObservationError(f"{key} has no status", where=name, mend=f"write one of {', '.join(words)}")
-        texts = [_text(each.get(field, ""), f"{field} of {key}", name) for field in ("detail", "source", "mend")]
+            raise ObservationError(f"{key} has no status", where=name, fix=f"write one of {', '.join(words)}")
+        values = {**each, "fix": each.get("fix", each.get(_FORMER_FIX, ""))}
+        texts = [_text(values.get(field, ""), f"{field} of {key}", name) for field in ("detail", "source", "fix")]
         yield Check(key, words[each["status"]], *texts)
 
 
@@ -299,16 +299,16 @@ def _stage(raw: Any, name: str) -> Stage:
         return Stage(raw)
     except ValueError as cause:
         words = ", ".join(stage.value for stage in Stage)
-        raise ObservationError(f"stage is {raw!r}", where=name, mend=f"write one of {words}") from cause
+        raise ObservationError(f"stage is {raw!r}", where=name, fix=f"write one of {words}") from cause
 
 
 def _text(raw: Any, what: str, name: str) -> str:
     if not isinstance(raw, str):
-        raise ObservationError(f"{what} must be a text", where=name, mend="write it in quotes")
+        raise ObservationError(f"{what} must be a text", where=name, fix="write it in quotes")
     return raw
 
 
 def _texts(raw: Any, what: str, name: str) -> list[str]:
     if not isinstance(raw, list) or not all(isinstance(each, str) for each in raw):
-        raise ObservationError(f"{what} must be a list of texts", where=name, mend='write ["…"]')
+        raise ObservationError(f"{what} must be a list of texts", where=name, fix='write ["…"]')
     return raw

@@ -23,7 +23,7 @@ PAYLOAD = "application/vnd.in-toto+json"
 _FILES = ("checkpoint", "files")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _TOLD = 5
-_MEND = "name a statement that `lockllm lock --oms` or model_signing wrote"
+_FIX = "name a statement that `lockllm lock --oms` or model_signing wrote"
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ def write(model: str, lock: Lock) -> str:
     """The unsigned statement of a lock's files. Raises UsageError where it holds no digests."""
     files = dict(_digests(lock))
     if not files:
-        raise UsageError("the lock holds no digests of files", where="--oms", mend="lock a checkpoint")
+        raise UsageError("the lock holds no digests of files", where="--oms", fix="lock a checkpoint")
     resources = [{"name": name, "algorithm": "sha256", "digest": files[name]} for name in sorted(files)]
     document = {
         "_type": STATEMENT,
@@ -89,10 +89,10 @@ def read(data: bytes, where: str) -> Statement:
     try:
         document = msgspec.json.decode(payload, type=_Document)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise UsageError(f"this is no OMS statement: {error}", where=where, mend=_MEND) from error
+        raise UsageError(f"this is no OMS statement: {error}", where=where, fix=_FIX) from error
     problem = next(_problems(document), None)
     if problem is not None:
-        raise UsageError(problem, where=where, mend=_MEND)
+        raise UsageError(problem, where=where, fix=_FIX)
     subject = document.subject[0]
     files = {subject.name if each.name == "." else each.name: each.digest for each in document.predicate.resources}
     return Statement(
@@ -118,7 +118,7 @@ def agreed(lock: Lock, statement: Statement, name: str, where: str) -> Lock:
         raise LockError(
             f"{where} does not hold the locked digest of {', '.join(differ[:_TOLD])}{more}",
             where=name,
-            mend="lock the signed checkpoint, or ask for the statement of the locked one",
+            fix="lock the signed checkpoint, or ask for the statement of the locked one",
         )
     return msgspec.structs.replace(lock, warnings=warnings)
 
@@ -128,19 +128,19 @@ def _payload(data: bytes, where: str) -> tuple[bytes, bool]:
     try:
         outer: Any = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise UsageError(f"this is no JSON: {error}", where=where, mend=_MEND) from error
+        raise UsageError(f"this is no JSON: {error}", where=where, fix=_FIX) from error
     envelope = outer.get("dsseEnvelope", outer) if isinstance(outer, dict) else None
     if not isinstance(envelope, dict):
-        raise UsageError("this is no OMS statement: it is no JSON object", where=where, mend=_MEND)
+        raise UsageError("this is no OMS statement: it is no JSON object", where=where, fix=_FIX)
     if "payload" not in envelope:
         return data, False
     if envelope.get("payloadType") != PAYLOAD:
         what = f"the envelope holds {envelope.get('payloadType')!r}, and no in-toto statement"
-        raise UsageError(what, where=where, mend=_MEND)
+        raise UsageError(what, where=where, fix=_FIX)
     try:
         return base64.b64decode(envelope["payload"], validate=True), True
     except (binascii.Error, TypeError, ValueError) as error:
-        raise UsageError(f"the payload of the envelope is no base64: {error}", where=where, mend=_MEND) from error
+        raise UsageError(f"the payload of the envelope is no base64: {error}", where=where, fix=_FIX) from error
 
 
 def _problems(document: _Document) -> Iterator[str]:

@@ -28,7 +28,7 @@ CHECK: dict[str, Any] = {
     "status": {"enum": [status.value for status in CheckStatus]},
     "detail": TEXT,
     "source": TEXT,
-    "mend": TEXT,
+    "fix": TEXT,
 }
 _GLOBS = {**TEXTS, "items": {**TEXT, "minLength": 1}}
 _ENV_OPEN = {**_GLOBS, "description": "Globs over names of variables that may differ between hosts."}
@@ -197,7 +197,7 @@ UNOBSERVED: dict[str, Any] = {
     "additionalProperties": {
         "type": "object",
         "additionalProperties": False,
-        "properties": {"reason": TEXT, "mend": TEXT, "due": {"enum": [stage.value for stage in Stage]}},
+        "properties": {"reason": TEXT, "fix": TEXT, "due": {"enum": [stage.value for stage in Stage]}},
     },
 }
 

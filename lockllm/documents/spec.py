@@ -83,11 +83,11 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> S
         data = data.get(part, {}) if isinstance(data, dict) else {}
     if not isinstance(data, dict) or not data:
         what = f"there is no [{'.'.join(table)}]" if table else "the file is empty"
-        raise SpecError(what, where=name, mend="write one with `lockllm init PATH`")
+        raise SpecError(what, where=name, fix="write one with `lockllm init PATH`")
     problems: list[SpecError] = []
 
-    def problem(path: Path, what: str, mend: str) -> None:
-        problems.append(SpecError(what, where=toml.place(name, text, (*table, *path)), mend=mend))
+    def problem(path: Path, what: str, fix: str) -> None:
+        problems.append(SpecError(what, where=toml.place(name, text, (*table, *path)), fix=fix))
         if len(problems) == MOST_PROBLEMS:
             raise _all(problems)
 
@@ -106,9 +106,9 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> S
             problem(("variant", variant), f"{variant!r} is no name of a variant", "write letters, digits, - and _")
             continue
 
-        def nested(path: Path, what: str, mend: str, variant: str = variant, overlay: Any = overlay) -> None:
+        def nested(path: Path, what: str, fix: str, variant: str = variant, overlay: Any = overlay) -> None:
             if _within(overlay, path):
-                problem(("variant", variant, *path), f"variant {variant}: {what}", mend)
+                problem(("variant", variant, *path), f"variant {variant}: {what}", fix)
 
         overlaid[variant] = _read(_overlay(data, overlay), name, nested)
     lines = {path: line for path in _paths(spec) if (line := toml.line_of(text, (*table, *path))) is not None}
@@ -129,7 +129,7 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> S
 
 def _all(problems: list[SpecError]) -> SpecError:
     first, *rest = sorted(problems, key=_line)
-    return SpecError(first.what, where=first.where, mend=first.mend, also=tuple(rest))
+    return SpecError(first.what, where=first.where, fix=first.fix, also=tuple(rest))
 
 
 def _line(problem: SpecError) -> int:
@@ -250,10 +250,10 @@ class _Facts:
         meant = registry.nearest(row.key, known)
         if path[0] == "serve":
             hint = f"did you mean {meant}? An option of the engine without a neutral name goes under [serve.args]"
-            mend = hint if meant else "an option of the engine without a neutral name goes under [serve.args]"
+            fix = hint if meant else "an option of the engine without a neutral name goes under [serve.args]"
         else:
-            mend = f"did you mean {meant}?" if meant else f"see `lockllm explain {path[0]}`"
-        self._problem(path, f"there is no fact {row.key}", mend)
+            fix = f"did you mean {meant}?" if meant else f"see `lockllm explain {path[0]}`"
+        self._problem(path, f"there is no fact {row.key}", fix)
 
     def _possible(self, path: Path, row: Fact[Any], value: Any) -> None:
         ranges: dict[Path, tuple[int, int]] = {

@@ -30,7 +30,7 @@ class Waiver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_policy(raw: Any, problem: Any) -> dict[str, Policy]:
-    """The `[policy]` table of a spec or lock. `problem(path, what, mend)` is told what is wrong."""
+    """The `[policy]` table of a spec or lock. `problem(path, what, fix)` is told what is wrong."""
     policies: dict[str, Policy] = {}
     if not isinstance(raw, dict):
         problem(("policy",), "policy is no table", 'write [policy] and lines such as "host.driver" = "report"')

@@ -36,7 +36,7 @@ def decode(data: bytes, name: str, error: type[LockllmError]) -> str:
         raise error(
             f"the file holds more than {LONGEST:,} bytes",
             where=name,
-            mend="check that it is the right file",
+            fix="check that it is the right file",
         )
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
@@ -46,10 +46,10 @@ def decode(data: bytes, name: str, error: type[LockllmError]) -> str:
         raise error(
             f"the file is not UTF-8: byte 0x{data[cause.start]:02x}",
             where=f"{name}, line {line}",
-            mend="save it as UTF-8",
+            fix="save it as UTF-8",
         ) from cause
     if "\0" in text:
-        raise error("the file is binary", where=name, mend="check that it is the right file")
+        raise error("the file is binary", where=name, fix="check that it is the right file")
     return text
 
 
@@ -58,19 +58,19 @@ def load(text: str, name: str, error: type[LockllmError]) -> dict[str, Any]:
     try:
         return long_table.loads(text, _within)
     except long_table.TooMuch as cause:
-        raise error(str(cause), where=name, mend="check that it is the right file") from cause
+        raise error(str(cause), where=name, fix="check that it is the right file") from cause
     except tomllib.TOMLDecodeError as cause:
         message = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)", "", str(cause))
         found = re.search(r"at line (\d+)", str(cause))
         where = f"{name}, line {found.group(1)}" if found else f"{name}, at its end"
         if found and (twice := _twice(text, int(found.group(1)), message)):
-            raise error(f"{twice} stands twice", where=where, mend="remove one of them") from cause
+            raise error(f"{twice} stands twice", where=where, fix="remove one of them") from cause
         raise error(
-            f"this is not TOML: {message[:1].lower()}{message[1:]}", where=where, mend="correct that line"
+            f"this is not TOML: {message[:1].lower()}{message[1:]}", where=where, fix="correct that line"
         ) from cause
     except (RecursionError, ValueError) as cause:
         raise error(
-            "this TOML is nested too deeply or holds an impossible value", where=name, mend="flatten it"
+            "this TOML is nested too deeply or holds an impossible value", where=name, fix="flatten it"
         ) from cause
 
 

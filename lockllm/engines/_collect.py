@@ -118,28 +118,28 @@ class Collect:
             ("chat_template", "prompt_probes"), reason, "look where that file is, or see the server's mounts"
         )
 
-    def overruled(self, paths: Iterable[str], reason: str, mend: str) -> None:
+    def overruled(self, paths: Iterable[str], reason: str, fix: str) -> None:
         """Facts on which a file that was not read has the last word: what the command line says of them is not sure."""
         self.outranked |= {parse(each) for each in paths}
-        self.unreadable(paths, reason, mend)
+        self.unreadable(paths, reason, fix)
 
     def config_unread(self, reason: str) -> None:
         """A config file below the command line that was not read: all that the command line leaves open is unknown."""
         groups = ("serve", "sampling", "chat_template", "prompt_probes")
         self.unreadable(groups, reason, "look where that file is, or see the server's mounts")
 
-    def unreadable(self, paths: Iterable[str], reason: str, mend: str) -> None:
+    def unreadable(self, paths: Iterable[str], reason: str, fix: str) -> None:
         """Facts that hang on a file which is not here: unknown, whatever defaults and the checkpoint say."""
-        self.unread += [Unobserved(parse(each), reason, mend) for each in paths]
+        self.unread += [Unobserved(parse(each), reason, fix) for each in paths]
 
     def variable(self, name: str, value: str, source: str = "") -> None:
         """An allow-listed variable."""
         where = source or f"variable {name}"
         self.env.append(seen(("env", name), without_userinfo(value, self.secrets), where, self.by))
 
-    def finding(self, name: str, status: CheckStatus, detail: str, source: str = "", mend: str = "") -> None:
+    def finding(self, name: str, status: CheckStatus, detail: str, source: str = "", fix: str = "") -> None:
         """One more word of a finding; words of one finding are joined."""
-        entry = (detail, source, mend)
+        entry = (detail, source, fix)
         held = self._findings.setdefault((name, status), [])
         if entry not in held:
             held.append(entry)
@@ -158,8 +158,8 @@ class Collect:
             if name in found and (found[name].status is CheckStatus.FAIL or status is not CheckStatus.FAIL):
                 continue
             sources = ", ".join(dict.fromkeys(source for _, source, _ in entries if source))
-            mends = "; ".join(dict.fromkeys(mend for _, _, mend in entries if mend))
-            found[name] = Check(name, status, "; ".join(detail for detail, _, _ in entries), sources, mends)
+            fixes = "; ".join(dict.fromkeys(fix for _, _, fix in entries if fix))
+            found[name] = Check(name, status, "; ".join(detail for detail, _, _ in entries), sources, fixes)
         return tuple(found.values())
 
     def _unread(self) -> Iterator[Unobserved]:

@@ -75,9 +75,9 @@ def readings(read: Iterable[Reading]) -> tuple[Reading, ...]:
 
 
 def gap(unseen: Unobserved, secrets: Iterable[str] = ()) -> Unobserved:
-    """A gap whose reason and mend quote nothing secret."""
+    """A gap whose reason and fix quote nothing secret."""
     known = tuple(secrets)
-    return msgspec.structs.replace(unseen, reason=text(unseen.reason, known), mend=text(unseen.mend, known))
+    return msgspec.structs.replace(unseen, reason=text(unseen.reason, known), fix=text(unseen.fix, known))
 
 
 def given(told: Given, secrets: Iterable[str] = ()) -> Given:
@@ -103,7 +103,7 @@ def checks(found: Sequence[Check], secrets: Iterable[str] = ()) -> tuple[Check, 
     known = tuple(secrets)
     return tuple(
         msgspec.structs.replace(
-            each, detail=text(each.detail, known), source=text(each.source, known), mend=text(each.mend, known)
+            each, detail=text(each.detail, known), source=text(each.source, known), fix=text(each.fix, known)
         )
         for each in found
     )

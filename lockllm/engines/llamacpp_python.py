@@ -254,7 +254,7 @@ def where(row: Fact[Any]) -> Mapping[str, str]:
     if key == "engine.version":
         told["seen_at"] = "GET /openapi.json: info.version"
     elif told:
-        told["unknown"] = "on no endpoint"
+        told["unknown"] = "not exposed by any endpoint"
     return told
 
 

@@ -102,12 +102,12 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
             _one(word, into)
         if word.name in _GONE and numbers is not None and numbers >= _READ:
             detail = f"{word.flag}: no such option in this release"
-            mend = (
+            fix = (
                 "name the model as the first argument"
                 if word.name == "force_model"
                 else "use --quantization or --dtype"
             )
-            into.finding("check.flags_accepted", CheckStatus.FAIL, detail, f"transformers {version}", mend)
+            into.finding("check.flags_accepted", CheckStatus.FAIL, detail, f"transformers {version}", fix)
     for variable in sorted(env):
         if is_common(variable):
             into.variable(variable, env[variable])
@@ -200,8 +200,8 @@ def checks(given: Given | None, context: Context) -> Iterator[Check]:
     declared = _declared(context, "repetition_penalty")
     if isinstance(declared, (int, float)) and declared != 1:
         detail = f"generation_config.json sets repetition_penalty {declared}, and continuous batching drops it"
-        mend = "start without --continuous-batching, or remove the penalty"
-        yield Check("check.settings_take_effect", CheckStatus.FAIL, detail, "argument --continuous-batching", mend)
+        fix = "start without --continuous-batching, or remove the penalty"
+        yield Check("check.settings_take_effect", CheckStatus.FAIL, detail, "argument --continuous-batching", fix)
 
 
 def command(facts: Mapping[Path, Any], context: Context) -> Command:
@@ -237,11 +237,11 @@ def where(row: Fact[Any]) -> Mapping[str, str]:
     if option:
         told["set_by"] = f"--{option.replace('_', '-')}"
         told["seen_at"] = "the process's command line"
-        told["unknown"] = "on no endpoint"
+        told["unknown"] = "not exposed by any endpoint"
     if row.group == "sampling":
         told["set_by"] = "generation_config.json of the checkpoint"
         told["seen_at"] = "the file, by the engine's rule"
-        told["unknown"] = "on no endpoint"
+        told["unknown"] = "not exposed by any endpoint"
     if key in _DEFAULT_WORDS:
         told["default"] = _DEFAULT_WORDS[key]
     return told
@@ -382,8 +382,8 @@ def _served(answer: Answer) -> Iterator[Reading | Unobserved]:
         if revision:
             yield seen("checkpoint.revision", revision, f"{answer.source}: id", By.ENDPOINT)
     elif not ids:
-        mend = "start it with a model: transformers serve MODEL"
-        yield Unobserved(("checkpoint",), "no model is loaded: each request chooses its own", mend, Stage.LIVE)
+        fix = "start it with a model: transformers serve MODEL"
+        yield Unobserved(("checkpoint",), "no model is loaded: each request chooses its own", fix, Stage.LIVE)
 
 
 def _flag(option: str, value: Any) -> list[str]:

@@ -13,7 +13,7 @@ class CheckRow(msgspec.Struct, frozen=True):
     name: str
     about: str
     effect: str
-    policy: Policy = Policy.EXACT  # REPORT: what the publisher of a checkpoint did, which no host can mend
+    policy: Policy = Policy.EXACT  # REPORT: what the publisher of a checkpoint did, which no host can fix
     since: int = 1  # the edition of the rules that brought it; for locks of an older one it is only reported
 
 

@@ -66,13 +66,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fact(msgspec.Struct, Generic[T], frozen=True, eq=False):
-    """One fact: its place, its type, what it moves and how it is mended."""
+    """One fact: its place, its type, what it moves and how it is fixed."""
 
     path: Path
     type: ValueType[T]
     kind: Kind
     effect: str  # one clause, likely, no full stop
-    mend: str  # the usual way back, an imperative clause
+    fix: str  # the usual way back, an imperative clause
     about: str = ""  # one sentence for `explain`
     policy: Policy = Policy.EXACT  # the default; `lock` writes every other one
     why: str = ""  # why the default policy is what it is, a clause; empty: what its kind says

@@ -78,7 +78,7 @@ class Unobserved(msgspec.Struct, frozen=True):
 
     path: Path
     reason: str
-    mend: str = ""
+    fix: str = ""
     due: Stage = Stage.PREFLIGHT
 
 
@@ -97,7 +97,7 @@ class Check(msgspec.Struct, frozen=True):
     status: CheckStatus
     detail: str
     source: str = ""
-    mend: str = ""
+    fix: str = ""
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):

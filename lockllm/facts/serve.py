@@ -15,11 +15,11 @@ _CAUSES = ("engine.version", "host.gpu", "host.gpu_memory")
 
 
 def _serve(
-    name: str, type_: ValueType[Any], kind: Kind, effect: str, about: str, *, mend: str = "", causes: tuple[str, ...] = (),
+    name: str, type_: ValueType[Any], kind: Kind, effect: str, about: str, *, fix: str = "", causes: tuple[str, ...] = (),
     numerics: bool = False, on_request: bool = False,
 ) -> Fact[Any]:  # fmt: skip
     return Fact(
-        ("serve", name), type_, kind, effect, mend or "start the server with the locked value", about,
+        ("serve", name), type_, kind, effect, fix or "start the server with the locked value", about,
         causes=(*causes, *_CAUSES), part="numerics" if numerics else "", on_request=on_request,
     )  # fmt: skip
 

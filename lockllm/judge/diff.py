@@ -19,7 +19,7 @@ VERDICTS = {
     "nothing": "nothing that moves output",
     "rules": "hosts are judged by other rules",
     "noise": "last bits: near ties may flip",
-    "step": "behavior: output moves consistently",
+    "step": "behavior: outputs change consistently",
     "failure": "will not start, or will not fit",
 }
 """Verdict of a diff -> in words, weakest first."""

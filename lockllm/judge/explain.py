@@ -11,8 +11,8 @@ from lockllm.facts import variables
 from lockllm.facts.fact import Fact, Kind, Policy, Stage
 
 KINDS = {
-    Kind.STEP: "step change: behavior moves consistently",
-    Kind.NOISE: "noise: last bits, near ties flip",
+    Kind.STEP: "step change: outputs change consistently",
+    Kind.NOISE: "noise: only the last bits differ, so near-ties may flip",
     Kind.FAILURE: "failure: will not start, or will not fit",
     Kind.IDENTITY: "identity: says who, moves nothing by itself",
     Kind.RULES: "rules: how a host is judged",
@@ -36,7 +36,7 @@ def explain(fact: Fact[Any], engines: dict[str, Engine]) -> Explanation:
         ("moves", fact.effect),
         ("kind", KINDS[fact.kind]),
         ("policy", _policy(fact)),
-        ("mend", fact.mend),
+        ("fix", fact.fix),
     ]
     if fact.follows_from:
         lines.append(("follows from", ", ".join(fact.follows_from)))
@@ -90,7 +90,7 @@ def _policy(fact: Fact[Any]) -> str:
 
 
 _WHY = {
-    Kind.STEP: "behavior moves with it",
+    Kind.STEP: "outputs change with it",
     Kind.NOISE: "last bits move with it, and where two tokens are near each other that is another answer",
     Kind.FAILURE: "the server may not start with another value",
     Kind.IDENTITY: "it says what runs",

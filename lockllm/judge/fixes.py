@@ -16,8 +16,8 @@ _COMMIT: Path = ("checkpoint", "commit")
 
 def of(fact: Fact[Any], lock: Lock, readings: Mapping[Path, tuple[Reading, ...]]) -> str:
     """The fix of a fact. Without `--force-download` the Hub's client links a damaged blob again (huggingface_hub 2.4, run)."""
-    if fact.mend != AGAIN:
-        return fact.mend
+    if fact.fix != AGAIN:
+        return fact.fix
     repo, commit = lock.get("checkpoint.repo"), lock.get("checkpoint.commit")
     name = fact.path[2] if fact.path[:2] == ("checkpoint", "files") and len(fact.path) == 3 else None
     what = f"the locked {name}" if name is not None else "the locked files"

@@ -37,7 +37,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""  # where the deciding reading was seen, or `follows from checkpoint.files`
     because: str | None = None  # key of the mismatch that this one follows from
     reason: str = ""  # why it is unknown, not due or waived; `1 of 2 readings differ`
-    mend: str = ""
+    fix: str = ""
     blocking: bool = False  # whether it raises the exit code
 
 
@@ -61,7 +61,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int]  # one for each Status value, and `unpinned`
     results: tuple[Result, ...]
     checks: tuple[Check, ...] = ()
-    told_only: frozenset[str] = frozenset()  # names of checks whose failure policy does not let block
+    informational: frozenset[str] = frozenset()  # names of checks whose failure policy does not let block
     unpinned: Mapping[str, str] = {}  # key -> why the lock does not hold it
     left_open: tuple[Reading, ...] = ()  # what a witness shows of facts that the lock does not hold
     warnings: tuple[str, ...] = ()

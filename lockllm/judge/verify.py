@@ -54,8 +54,8 @@ def verify(
         tuple(result for path, result in judged if chosen(path)) if only or skip else tuple(judge.results.values())
     )
     checks = tuple(_checks(observation, judge.witnesses, chosen))
-    told_only = frozenset(check.name for check in checks if not _check_blocks(held, check))
-    failed = any(check.status is CheckStatus.FAIL and check.name not in told_only for check in checks)
+    informational = frozenset(check.name for check in checks if not _check_blocks(held, check))
+    failed = any(check.status is CheckStatus.FAIL and check.name not in informational for check in checks)
     code = _exit_code(results, failed, judge.unanswered() and chosen(_ANSWERS))
     statuses = [result.status for result in results]
     return Report(
@@ -69,7 +69,7 @@ def verify(
         counts={**{word: statuses.count(status) for word, status in _WORDS}, "unpinned": len(lock.unpinned)},
         results=results,
         checks=checks,
-        told_only=told_only,
+        informational=informational,
         unpinned=held.unpinned,
         left_open=tuple(each for each in typed.left_open(lock, observation) if chosen(each.fact.path)),
         warnings=(*lock.warnings, *observation.warnings, *held.idle, *_warnings(lock, judge, results)),
@@ -140,7 +140,7 @@ class _Judge:
             if only.value.__class__ is expected.value.__class__ and only.value == expected.value:
                 return Result(
                     fact=fact, status=Status.MATCH, policy=expected.policy, expected=expected.dumped,
-                    found=expected.dumped, seen=True, readings=readings, source=only.source, mend=fact.mend,
+                    found=expected.dumped, seen=True, readings=readings, source=only.source, fix=fact.fix,
                 )  # fmt: skip
         word = self.witnesses.on(fact, expected.value)
         matches = word.seen and (registry.same(fact, expected.value, word.value) or self._by_name(expected.value, word))
@@ -148,7 +148,7 @@ class _Judge:
             fact=fact, status=Status.MATCH if matches else Status.UNKNOWN, policy=expected.policy,
             expected=expected.dumped, found=registry.dump(fact, word.value), seen=word.seen, readings=readings,
             source=word.source, reason=word.reason,
-            mend=_mend(fact, expected, word, fixes.of(fact, self.lock, self.witnesses.readings)),
+            fix=_fix(fact, expected, word, fixes.of(fact, self.lock, self.witnesses.readings)),
         )  # fmt: skip
         if matches:
             return result
@@ -173,7 +173,7 @@ class _Judge:
             blank = Result(
                 fact=fact, status=Status.UNKNOWN, policy=held.policies.of(fact), seen=True, source=source,
                 expected=typed.shown(fact, locked, None), found=typed.shown(fact, found, reading),
-                readings=(reading,) if reading is not None else (), mend=_EXTRA if locked is ABSENT else fact.mend,
+                readings=(reading,) if reading is not None else (), fix=_EXTRA if locked is ABSENT else fact.fix,
             )  # fmt: skip
             if self._typed.cannot_tell(fact.path):
                 more[fact.path] = self._unseen(msgspec.structs.replace(blank, seen=False, found=None), locked)
@@ -195,8 +195,8 @@ class _Judge:
             if self.stage is Stage.PREFLIGHT and self._typed.only_shown(fact):
                 return msgspec.structs.replace(result, status=Status.NOT_DUE, reason="only a running server shows it")
         why = self.witnesses.unobserved(fact.path)
-        reason, mend = (
-            (why.reason, why.mend)
+        reason, fix = (
+            (why.reason, why.fix)
             if why
             else (NOT_SEEN, "give a source that shows it (a start log: --log FILE), or lock without it")
         )
@@ -207,7 +207,7 @@ class _Judge:
             blocking = result.policy in (Policy.EXACT, Policy.COMPATIBLE) and not any(
                 glob.matches(fact.path) for glob in self._allowed
             )
-        return msgspec.structs.replace(result, status=status, reason=reason, mend=mend, blocking=blocking)
+        return msgspec.structs.replace(result, status=status, reason=reason, fix=fix, blocking=blocking)
 
     def _differs(self, result: Result, expected: Any, word: Word) -> Result:
         fact = result.fact
@@ -252,7 +252,7 @@ class _Judge:
             if all(unproven[key] == set() for key in result.fact.follows_from):
                 self.results[path] = msgspec.structs.replace(
                     result, status=Status.MATCH, found=result.expected, seen=False, blocking=False, reason="",
-                    mend=result.fact.mend, source=f"follows from {' and '.join(result.fact.follows_from)}",
+                    fix=result.fact.fix, source=f"follows from {' and '.join(result.fact.follows_from)}",
                 )  # fmt: skip
                 for others in unproven.values():
                     if others:
@@ -271,7 +271,7 @@ class _Judge:
         }
 
 
-def _mend(fact: Fact[Any], expected: Expected, word: Word, fix: str) -> str:
+def _fix(fact: Fact[Any], expected: Expected, word: Word, fix: str) -> str:
     """What puts a fact right: where an option names other files than the locked ones, the option goes."""
     option = _OPTION.match(word.source) if fact.unless or fact.denied else None
     if word.seen and option is not None and not registry.same(fact, expected.value, word.value):

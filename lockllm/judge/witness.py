@@ -11,7 +11,7 @@ from lockllm.facts import registry
 from lockllm.facts.fact import Fact, Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Observation, Reading, Unobserved
 
-NOT_SEEN = "no witness on this host shows it"
+NOT_SEEN = "nothing on this host reveals it"
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):

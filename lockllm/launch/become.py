@@ -17,15 +17,15 @@ def program(name: str, environ: Mapping[str, str]) -> str:
     path = shutil.which(name, path=environ.get("PATH", os.defpath))
     if path is not None:
         return path
-    what, mend = f"there is no program {name!r}", "name it by its whole path"
+    what, fix = f"there is no program {name!r}", "name it by its whole path"
     if os.sep in name and os.path.isdir(name):
-        what, mend = f"{name!r} is a directory", "name the program"
+        what, fix = f"{name!r} is a directory", "name the program"
     elif os.sep in name and os.path.exists(name):
-        what, mend = (
+        what, fix = (
             f"{name!r} cannot be run: permission denied",
             "make it executable, or name the program that runs it",
         )
-    raise UsageError(what, where="the command after --", mend=mend)
+    raise UsageError(what, where="the command after --", fix=fix)
 
 
 def become(path: str, argv: Sequence[str]) -> NoReturn:
@@ -39,5 +39,5 @@ def become(path: str, argv: Sequence[str]) -> NoReturn:
     except OSError as cause:
         reason = (cause.strerror or str(cause)).lower()
         raise WorldError(
-            f"the command cannot be run: {reason}", where=path, mend="check that it is a program of this machine"
+            f"the command cannot be run: {reason}", where=path, fix="check that it is a program of this machine"
         ) from cause

@@ -189,9 +189,9 @@ def _log(pile: Pile, name: str, engine: Engine, found: Serving) -> list[Reading 
     pile.warnings += [log.note] if log.note else []
     reason = log.gap or start_log.other(log, found.found)
     if reason:
-        mend = log.mend or "name the log that this server writes"
+        fix = log.fix or "name the log that this server writes"
         pile.warnings.append(f"log {name}: not read: {reason}")
-        return [Unobserved(("kernels",), reason, mend)]
+        return [Unobserved(("kernels",), reason, fix)]
     return list(engine.from_log(log.lines))
 
 
@@ -228,7 +228,7 @@ def _joined(same: list[Check]) -> Check:
         told[0].status,
         "; ".join(dict.fromkeys(each.detail for each in told if each.detail)),
         ", ".join(dict.fromkeys(each.source for each in told if each.source)),
-        "; ".join(dict.fromkeys(each.mend for each in told if each.mend)),
+        "; ".join(dict.fromkeys(each.fix for each in told if each.fix)),
     )
 
 

@@ -51,7 +51,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
         worst = self.worst
         if worst is not None and (not self.answers or worst.kind in ("key", "loading", "timeout")):
             status = CheckStatus.FAIL if worst.kind in ("nonsense", "missing") else CheckStatus.UNKNOWN
-            return Check(name, status, worst.reason, where, worst.mend)
+            return Check(name, status, worst.reason, where, worst.fix)
         detail = "something answers, and it is no engine that this release knows"
         return Check(name, CheckStatus.FAIL, detail, where, "see whether host and port are right")
 

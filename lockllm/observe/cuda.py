@@ -50,8 +50,8 @@ def supports(machine: Machine, runtime: str | None, library: DriverLibrary | Non
         full = TOOLKITS.get(".".join(map(str, wanted[:2])))
         rest = f"; all features of CUDA {runtime} need {full}" if full and numbers(full) > driver else ""
         return Check(name, CheckStatus.PASS, f"{told}, by minor-version compatibility{rest}", source)
-    mend = f"install driver {floor} or newer, or an engine built for an older CUDA"
-    return Check(name, CheckStatus.FAIL, f"{told} needs driver {floor} or newer", source, mend)
+    fix = f"install driver {floor} or newer, or an engine built for an older CUDA"
+    return Check(name, CheckStatus.FAIL, f"{told} needs driver {floor} or newer", source, fix)
 
 
 def one_driver(machine: Machine, library: DriverLibrary | None) -> Check | None:
@@ -70,13 +70,13 @@ def one_driver(machine: Machine, library: DriverLibrary | None) -> Check | None:
         odd = odd or (library.version != kernel and not newer)
     if len(parts) == 1:
         return None
-    mend = ""
+    fix = ""
     if odd:
-        mend = "reboot or reload the kernel module; restart the container"
+        fix = "reboot or reload the kernel module; restart the container"
         if library is not None and library.compat:
-            mend = "take the compat folder out of the search path: it is older than the driver"
+            fix = "take the compat folder out of the search path: it is older than the driver"
     status = CheckStatus.FAIL if odd else CheckStatus.PASS
-    return Check(name, status, ", ".join(parts), "/proc/driver/nvidia/version", mend)
+    return Check(name, status, ", ".join(parts), "/proc/driver/nvidia/version", fix)
 
 
 def usable(
@@ -88,10 +88,10 @@ def usable(
         return None
     wrong = [*found]
     for gpu in gpus:
-        wrong += [Trouble(f"GPU {gpu.card.index}: {each.reason}", each.mend) for each in gpu.card.shut]
+        wrong += [Trouble(f"GPU {gpu.card.index}: {each.reason}", each.fix) for each in gpu.card.shut]
     if wrong:
         detail = "NVML shows the GPUs, but " + "; ".join(each.reason for each in wrong)
-        return Check(name, CheckStatus.FAIL, detail, machine.source, wrong[0].mend)
+        return Check(name, CheckStatus.FAIL, detail, machine.source, wrong[0].fix)
     if unknown:
         return Check(name, CheckStatus.UNKNOWN, unknown, machine.source, "run lockllm where the server runs")
     return Check(name, CheckStatus.PASS, tried, machine.source) if tried else None
@@ -106,8 +106,8 @@ def shut(root: Path) -> list[Trouble]:
     """What the device nodes tell against CUDA."""
     if not has_devices(root) or (root / "dev/nvidia-uvm").exists():
         return []
-    mend = "give the container /dev/nvidia-uvm; on the host run `nvidia-modprobe -u -c 0`"
-    return [Trouble("/dev/nvidia-uvm is not there", mend)]
+    fix = "give the container /dev/nvidia-uvm; on the host run `nvidia-modprobe -u -c 0`"
+    return [Trouble("/dev/nvidia-uvm is not there", fix)]
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -127,12 +127,12 @@ def _forward(
     told = f"{told}, with the compat library {library.version}"
     source = library.path
     if any("geforce" in (card.name or "").lower() for card in machine.cards):
-        mend = "install a newer driver: the compat library works on data-center GPUs alone (CUDA error 804)"
-        return Check(name, CheckStatus.FAIL, f"{told}, which this GPU does not take", source, mend)
+        fix = "install a newer driver: the compat library works on data-center GPUs alone (CUDA error 804)"
+        return Check(name, CheckStatus.FAIL, f"{told}, which this GPU does not take", source, fix)
     floor = FLOORS.get(wanted[0])
     if floor is not None and numbers(library.version) < numbers(floor):
-        mend = f"install driver {floor} or newer, or a newer cuda-compat"
-        return Check(name, CheckStatus.FAIL, f"{told}, needs {floor} or newer", source, mend)
+        fix = f"install driver {floor} or newer, or a newer cuda-compat"
+        return Check(name, CheckStatus.FAIL, f"{told}, needs {floor} or newer", source, fix)
     return Check(name, CheckStatus.PASS, told, source)
 
 

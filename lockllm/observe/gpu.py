@@ -18,7 +18,7 @@ class Trouble(msgspec.Struct, frozen=True):
     """Why something about a GPU could not be seen, and what would help."""
 
     reason: str
-    mend: str = ""
+    fix: str = ""
     lacks: bool = False  # the chip has no such thing: it is absent, not unseen
 
 

@@ -49,8 +49,8 @@ def pick(machine: Machine, env: Mapping[str, str], pids: frozenset[int], closed:
     usable = [card for card in machine.cards if card.lost is None]
     choice = visible.choose(machine.cards, env, rocm=machine.platform == "rocm")
     if closed and len(usable) > 1 and not any(name.endswith("VISIBLE_DEVICES") for name in env):
-        mend = "run lockllm as the user of the server, or as root"
-        choice = msgspec.structs.replace(choice, trouble=Trouble(closed, mend), counted=False)
+        fix = "run lockllm as the user of the server, or as root"
+        choice = msgspec.structs.replace(choice, trouble=Trouble(closed, fix), counted=False)
     shown = visible.of_pids(usable, pids) if machine.host_pids else ()
     if shown and (choice.trouble is not None or len(shown) > len(choice.gpus)):
         return Choice(gpus=shown, source="processes that the driver shows")
@@ -87,7 +87,7 @@ def machine_facts(machine: Machine) -> Said:
             seen(("host", "platform"), machine.platform, machine.source or source or "signs of a GPU", By.FILE)
         )
     if machine.trouble is not None:
-        unseen.append(Unobserved(("host",), machine.trouble.reason, machine.trouble.mend))
+        unseen.append(Unobserved(("host",), machine.trouble.reason, machine.trouble.fix))
     kernel, library = machine.kernel_driver, machine.nvml_driver
     if machine.trouble is not None and kernel and library and kernel != library:
         found.append(seen(("host", "driver"), library, "file name of the NVML library", By.FILE))
@@ -118,12 +118,12 @@ def gpu_facts(machine: Machine, choice: Choice, used: Used | None) -> Said:
     unseen: list[Unobserved] = []
     trouble = choice.trouble
     if trouble is not None and used is None and not choice.counted:
-        unseen.append(Unobserved(("host", "gpu_count"), trouble.reason, trouble.mend))
+        unseen.append(Unobserved(("host", "gpu_count"), trouble.reason, trouble.fix))
     else:
         parts = [where, used.source if used else "", f"{there} usable of {there + choice.lost}" if choice.lost else ""]
         found.append(seen(("host", "gpu_count"), count, "; ".join(part for part in parts if part), ranked))
     if trouble is not None and not visible.alike(machine.cards) and count < len(visible.everything(machine.cards)):
-        unseen += [Unobserved(("host", name), trouble.reason, trouble.mend) for name in _OF_ONE]
+        unseen += [Unobserved(("host", name), trouble.reason, trouble.fix) for name in _OF_ONE]
     else:
         _cards(gpus, choice, where, ranked, found, unseen)
     if len(gpus) > 1:
@@ -161,7 +161,7 @@ def _cards(
             found.append(seen(("host", name), None, f"{where}: {trouble.reason}", by))
         else:
             why = trouble or Trouble("the driver does not tell it", "install a newer driver")
-            unseen.append(Unobserved(("host", name), why.reason, why.mend))
+            unseen.append(Unobserved(("host", name), why.reason, why.fix))
     for gpu in gpus:
         _asset(gpu.card, found, where, by)
 
@@ -216,7 +216,7 @@ def _links(
     pairs = [machine.linked.get((one, other)) for one in indexes for other in indexes if one < other]
     if None in pairs:
         why = machine.troubles.get("interconnect", Trouble("the driver does not tell how the GPUs are linked", ""))
-        unseen.append(Unobserved(("host", "interconnect"), why.reason, why.mend))
+        unseen.append(Unobserved(("host", "interconnect"), why.reason, why.fix))
         return
     word = machine.link if all(pairs) else f"{machine.link}-partial" if any(pairs) else "pcie"
     found.append(seen(("host", "interconnect"), word, where, by))
@@ -226,7 +226,7 @@ def _one(machine: Machine, name: str, value: Any, found: list[Reading], unseen: 
     if value is not None:
         found.append(seen(("host", name), value, machine.source, By.ENDPOINT))
     elif (trouble := machine.troubles.get(name)) is not None:
-        unseen.append(Unobserved(("host", name), trouble.reason, trouble.mend))
+        unseen.append(Unobserved(("host", name), trouble.reason, trouble.fix))
 
 
 def _health(machine: Machine) -> tuple[Check, ...]:
@@ -234,10 +234,10 @@ def _health(machine: Machine) -> tuple[Check, ...]:
         return ()
     sick = [f"GPU {card.index}: {text}" for card in machine.cards for text in card.ailments]
     sick += [f"GPU {card.index}: {card.lost.reason}" for card in machine.cards if card.lost is not None]
-    mend = "drain the node, then reset or replace the GPU" if sick else ""
+    fix = "drain the node, then reset or replace the GPU" if sick else ""
     status = CheckStatus.FAIL if sick else CheckStatus.PASS
     detail = "; ".join(sick) or f"{len(machine.cards)} GPUs report no errors"
-    return (Check("check.gpus_healthy", status, detail, machine.source, mend),)
+    return (Check("check.gpus_healthy", status, detail, machine.source, fix),)
 
 
 def _enough(machine: Machine, choice: Choice, used: Used | None) -> Check | None:
@@ -254,12 +254,12 @@ def _enough(machine: Machine, choice: Choice, used: Used | None) -> Check | None
     if there >= used.count:
         return Check(name, CheckStatus.PASS, detail, f"{machine.source}, {choice.source}")
     if choice.trouble is not None and not choice.counted:
-        return Check(name, CheckStatus.UNKNOWN, detail, f"{machine.source}, {choice.source}", choice.trouble.mend)
+        return Check(name, CheckStatus.UNKNOWN, detail, f"{machine.source}, {choice.source}", choice.trouble.fix)
     if used.spread:
         detail += "; Ray may place the others on other nodes"
         return Check(name, CheckStatus.UNKNOWN, detail, f"{machine.source}, {choice.source}", "see `ray status`")
-    mend = "give the server more GPUs, or see CUDA_VISIBLE_DEVICES"
-    return Check(name, CheckStatus.FAIL, detail, f"{machine.source}, {choice.source}", mend)
+    fix = "give the server more GPUs, or see CUDA_VISIBLE_DEVICES"
+    return Check(name, CheckStatus.FAIL, detail, f"{machine.source}, {choice.source}", fix)
 
 
 def _alike(gpus: Sequence[Seen]) -> Check | None:
@@ -270,5 +270,5 @@ def _alike(gpus: Sequence[Seen]) -> Check | None:
     )
     if len(kinds) == 1:
         return Check("check.gpus_alike", CheckStatus.PASS, f"all {len(gpus)} are {kinds[0]}")
-    mend = "choose GPUs of one kind with CUDA_VISIBLE_DEVICES"
-    return Check("check.gpus_alike", CheckStatus.FAIL, f"one server uses {' and '.join(kinds)}", "", mend)
+    fix = "choose GPUs of one kind with CUDA_VISIBLE_DEVICES"
+    return Check("check.gpus_alike", CheckStatus.FAIL, f"one server uses {' and '.join(kinds)}", "", fix)

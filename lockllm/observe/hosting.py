@@ -118,8 +118,8 @@ def _stack(pile: Pile, request: Request, serving: Serving, seen_machine: Machine
     pile.add(found.readings)
     pile.warnings += found.warnings
     if not found.driver and cuda.has_devices(root):
-        mend = "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-        wrong.append(Trouble("no libcuda.so.1 lies where the loader looks", mend))
+        fix = "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        wrong.append(Trouble("no libcuda.so.1 lies where the loader looks", fix))
     return wrong
 
 

@@ -62,32 +62,32 @@ class Silence(msgspec.Struct, frozen=True):
     probe: Probe
     kind: str  # refused, unreachable, timeout, key, forbidden, missing, loading, redirect, nonsense, error
     reason: str
-    mend: str
+    fix: str
 
 
 def parse(text: str) -> Server:
     """The server of a URL, `host:port` or a bare port. UsageError for text that is none."""
     url = text if "://" in text else f"http://127.0.0.1:{text}" if text.isdigit() else f"http://{text}"
-    mend = "name it like http://127.0.0.1:8000"
+    fix = "name it like http://127.0.0.1:8000"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise UsageError(f"{_without_user(text)} is no URL: {error}", where="--server", mend=mend) from error
+        raise UsageError(f"{_without_user(text)} is no URL: {error}", where="--server", fix=fix) from error
     if parts.scheme not in ("http", "https"):
-        raise UsageError(f"{parts.scheme} is no scheme of a server", where="--server", mend=mend)
+        raise UsageError(f"{parts.scheme} is no scheme of a server", where="--server", fix=fix)
     if not parts.hostname or any(char.isspace() or not char.isprintable() for char in url):
-        raise UsageError(f"{_without_user(text)!r} names no host", where="--server", mend=mend)
+        raise UsageError(f"{_without_user(text)!r} names no host", where="--server", fix=fix)
     if parts.username is not None or parts.password is not None:
-        mend = "leave it out, and name a variable that holds the key with --api-key-env"
-        raise UsageError("a server's URL must not hold a user or password", where="--server", mend=mend)
+        fix = "leave it out, and name a variable that holds the key with --api-key-env"
+        raise UsageError("a server's URL must not hold a user or password", where="--server", fix=fix)
     if parts.query or parts.fragment or port == 0:
         what = (
             "port 0 is none that a server listens on"
             if port == 0
             else "a server's URL must not hold a query or fragment"
         )
-        raise UsageError(what, where="--server", mend=mend)
+        raise UsageError(what, where="--server", fix=fix)
     root = parts.path.rstrip("/").removesuffix("/v1")
     host = parts.hostname
     if ":" in host:
@@ -204,8 +204,8 @@ def _judged(probe: Probe, raw: Raw, say: Callable[[str, str, str], Silence], sha
     if status == 401:
         return say("key", "answers 401: it wants a key", "name the variable that holds it with --api-key-env")
     if status == 403:
-        mend = "name the variable that holds a key with --api-key-env, where the server has one"
-        return say("forbidden", "answers 403: it is switched off, or wants a key", mend)
+        fix = "name the variable that holds a key with --api-key-env, where the server has one"
+        return say("forbidden", "answers 403: it is switched off, or wants a key", fix)
     if status == 503:
         return say(
             "loading", "answers 503: the server is still loading or overloaded", "try again, or pass --wait SECONDS"
@@ -229,8 +229,8 @@ def _unreached(error: Exception, say: Callable[[str, str, str], Silence]) -> Sil
     names = {each.__name__ for each in type(error).__mro__}
     if "SSLCertVerificationError" in names:
         why = getattr(error, "verify_message", "") or "it is not trusted"
-        mend = "name the file of its authority with the variable SSL_CERT_FILE"
-        return say("unreachable", f"its certificate is refused: {why}"[:200], mend)
+        fix = "name the file of its authority with the variable SSL_CERT_FILE"
+        return say("unreachable", f"its certificate is refused: {why}"[:200], fix)
     if "SSLError" in names:
         return say("unreachable", "it speaks no TLS that we know", "see whether its address begins with http://")
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -239,8 +239,8 @@ def _unreached(error: Exception, say: Callable[[str, str, str], Silence]) -> Sil
 
 
 def _sayer(server: Server, probe: Probe) -> Callable[[str, str, str], Silence]:
-    def say(kind: str, what: str, mend: str) -> Silence:
-        return Silence(probe, kind, f"{probe.method} {server.url}{probe.path}: {what}", mend)
+    def say(kind: str, what: str, fix: str) -> Silence:
+        return Silence(probe, kind, f"{probe.method} {server.url}{probe.path}: {what}", fix)
 
     return say
 
@@ -255,11 +255,11 @@ def key_headers(key: str | None, headers: Iterable[str]) -> dict[str, str]:
     for word in headers:
         name, _, value = (part.strip() for part in word.partition(":"))
         if not (_TOKEN.fullmatch(name) and value and _VALUE.fullmatch(value)):
-            raise UsageError("a header has no name and value", where="--header", mend="write it like 'X-Tenant: blue'")
+            raise UsageError("a header has no name and value", where="--header", fix="write it like 'X-Tenant: blue'")
         found[name] = value
     if key:
         if not _VALUE.fullmatch(key.strip()):
-            mend = "set the variable to the key alone, in one line"
-            raise UsageError("the key holds characters that no header can", where="--api-key-env", mend=mend)
+            fix = "set the variable to the key alone, in one line"
+            raise UsageError("the key holds characters that no header can", where="--api-key-env", fix=fix)
         found["Authorization"] = f"Bearer {key.strip()}"
     return found

@@ -57,8 +57,8 @@ def unedited(found: Edits, unread: Sequence[str] | None = None) -> Check | None:
     if told:
         detail = "; ".join(f"{each}: {_some(files)}" for each, files in told.items())
         again = " ".join(sorted(told))
-        mend = f"install {'it' if len(told) == 1 else 'them'} again: pip install --force-reinstall --no-deps {again}"
-        return Check(name, CheckStatus.FAIL, f"differ from RECORD: {detail}", "RECORD", mend)
+        fix = f"install {'it' if len(told) == 1 else 'them'} again: pip install --force-reinstall --no-deps {again}"
+        return Check(name, CheckStatus.FAIL, f"differ from RECORD: {detail}", "RECORD", fix)
     if unread:
         detail = (
             f"{len(unread)} files moved after they were installed and are too large to be read here: {_some(unread)}"
@@ -87,9 +87,9 @@ def pinned(environment: Environment, names: Sequence[str]) -> Check | None:
                 odd.append(f"{name} asks for {wanted} {version}, installed is {held.version}")
     if odd:
         rest = f" and {len(odd) - _MOST_TOLD} more" if len(odd) > _MOST_TOLD else ""
-        mend = "install the versions that the package was built and tested with"
+        fix = "install the versions that the package was built and tested with"
         detail = f"{'; '.join(odd[:_MOST_TOLD])}{rest}"
-        return Check("check.requirements_met", CheckStatus.FAIL, detail, "METADATA", mend)
+        return Check("check.requirements_met", CheckStatus.FAIL, detail, "METADATA", fix)
     return (
         Check("check.requirements_met", CheckStatus.PASS, f"{seen} exact requirements are met", "METADATA")
         if seen

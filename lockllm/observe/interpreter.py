@@ -47,10 +47,10 @@ def find(path: str) -> Path:
         program = program / "bin" / "python"
     if not program.is_file():
         raise UsageError(
-            f"no interpreter at {path}", where="--python", mend="name the python of the serving environment"
+            f"no interpreter at {path}", where="--python", fix="name the python of the serving environment"
         )
     if not os.access(program, os.X_OK):
-        raise UsageError(f"{path} cannot be run", where="--python", mend="name the python of the serving environment")
+        raise UsageError(f"{path} cannot be run", where="--python", fix="name the python of the serving environment")
     return program
 
 
@@ -134,11 +134,11 @@ def _is_own(program: Path) -> bool:
 
 
 def _run(program: Path) -> dict[str, Any] | Unobserved:
-    mend = f"run {program} -V to see whether it works"
+    fix = f"run {program} -V to see whether it works"
     answer = child.ask((str(program), "-B", "-W", "ignore"), _PROBE, _SECONDS, rights=rights(program))
     if isinstance(answer, str):
-        return Unobserved(("packages",), f"{program} {answer}", mend)
+        return Unobserved(("packages",), f"{program} {answer}", fix)
     folders = answer.get("path")
     if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
-        return Unobserved(("packages",), f"{program} gave no list of folders", mend)
+        return Unobserved(("packages",), f"{program} gave no list of folders", fix)
     return {"path": folders, "prefix": str(answer.get("prefix")), "version": str(answer.get("version"))}

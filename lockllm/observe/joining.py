@@ -37,8 +37,8 @@ def environment(pile: Pile, request: Request, serving: Serving, engine: Engine |
         missing = serving.no_environment
         if missing is not None:
             for group in ("packages", "startup", "cuda"):
-                pile.unobserved.append(Unobserved((group,), missing.reason, missing.mend))
-            pile.unobserved.append(Unobserved(("host", "python"), missing.reason, missing.mend))
+                pile.unobserved.append(Unobserved((group,), missing.reason, missing.fix))
+            pile.unobserved.append(Unobserved(("host", "python"), missing.reason, missing.fix))
         return {}
     names = packages.named(engine, request.packages)
     edits, unread = _edits(request, serving.environment, names)
@@ -161,30 +161,30 @@ def replicas(said: Said, engine: Engine, context: Context) -> Iterator[Reading |
                     odd.setdefault(item.fact.path, item)
     yield from odd.values()
     if said.again and not said.rounds:
-        detail, mend = "no second round of answers came whole", "give it more time with --timeout"
-        yield Check("check.replicas_agree", CheckStatus.UNKNOWN, detail, said.server.url, mend)
+        detail, fix = "no second round of answers came whole", "give it more time with --timeout"
+        yield Check("check.replicas_agree", CheckStatus.UNKNOWN, detail, said.server.url, fix)
     elif said.rounds:
         names = ", ".join(sorted(reading.fact.key for reading in odd.values()))
         detail = (
             f"answers differ from call to call: {names}" if odd else f"{len(said.rounds) + 1} rounds of answers agree"
         )
         status = CheckStatus.FAIL if odd else CheckStatus.PASS
-        mend = "name each replica by its own address" if odd else ""
-        yield Check("check.replicas_agree", status, detail, said.server.url, mend)
+        fix = "name each replica by its own address" if odd else ""
+        yield Check("check.replicas_agree", status, detail, said.server.url, fix)
 
 
 def silent(pile: Pile, serving: Serving, said: Said | None) -> None:
     """Why facts that only a running server shows are not known."""
-    reason = mend = ""
+    reason = fix = ""
     if said is not None and said.worst is not None:
-        reason, mend = said.worst.reason, said.worst.mend
+        reason, fix = said.worst.reason, said.worst.fix
     elif said is None and serving.found is not None and serving.stage is not Stage.PREFLIGHT:
         hidden = serving.found.process.hidden
         reason = hidden or f"pid {serving.found.process.pid} listens on no port that can be asked from here"
-        mend = "wait for it with --wait SECONDS, or name its address with --server"
+        fix = "wait for it with --wait SECONDS, or name its address with --server"
     if reason:
         for group in ("serve", "sampling", "chat_template", "engine", "tokenizer"):
-            pile.unobserved.append(Unobserved((group,), reason, mend, due=Stage.LIVE))
+            pile.unobserved.append(Unobserved((group,), reason, fix, due=Stage.LIVE))
 
 
 def not_running(pile: Pile, request: Request, serving: Serving) -> None:
@@ -192,27 +192,27 @@ def not_running(pile: Pile, request: Request, serving: Serving) -> None:
     hosting.no_cuda(pile, serving)
     if serving.live or (serving.plan is not None and serving.plan.given is not None):
         return
-    reason, mend = (
+    reason, fix = (
         "no server runs here and no command is planned",
         "start the server, or give its command to lockllm exec",
     )
     if serving.plan is not None:
-        reason, mend = "the command does not show the engine's own arguments", "verify again while the server runs"
+        reason, fix = "the command does not show the engine's own arguments", "verify again while the server runs"
     due = Stage.LIVE
     if request.unread:  # it starts next: what it would serve is due now
-        reason, mend, due = request.unread, starting.FIX, Stage.PREFLIGHT
+        reason, fix, due = request.unread, starting.FIX, Stage.PREFLIGHT
         pile.warnings.append(f"the command is not read: {reason}")
     groups = ("serve", "sampling", "env", "libraries", "engine", "kernels", "draft", "adapters")
     for path in (*((group,) for group in groups), *(("tokenizer", name) for name in ("mode", "repo", "commit"))):
-        pile.unobserved.append(Unobserved(path, reason, mend, due=due))
+        pile.unobserved.append(Unobserved(path, reason, fix, due=due))
 
 
 def elsewhere(pile: Pile, serving: Serving) -> None:
     """Everything but HTTP of a server that is not this machine's."""
     if serving.elsewhere is None:
         return
-    reason, mend = serving.elsewhere.reason, serving.elsewhere.mend
-    pile.unobserved += [Unobserved((group.name,), reason, mend) for group in GROUPS]
+    reason, fix = serving.elsewhere.reason, serving.elsewhere.fix
+    pile.unobserved += [Unobserved((group.name,), reason, fix) for group in GROUPS]
 
 
 def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:

@@ -70,8 +70,8 @@ def readings(
         if match := _FILE.match(Path(file.path).name):
             copies.setdefault(match[1], {}).setdefault((file.path, file.inode), (process, file))
     if held.closed:
-        mend = "run lockllm as the user of the server, or as root"
-        unseen.append(Unobserved(("libraries",), held.closed, mend))
+        fix = "run lockllm as the user of the server, or as root"
+        unseen.append(Unobserved(("libraries",), held.closed, fix))
     for name, several in copies.items():
         for process, file in several.values():
             one, missing = _library(name, process, file, installed, hashing)
@@ -152,6 +152,6 @@ def _alone(copies: Mapping[str, Mapping[tuple[str, int], tuple[proc.Process, pro
         for pid, listed in paths.items():
             if len(listed) > 1:
                 detail = f"{library} is mapped twice: {' and '.join(sorted(listed))}"
-                mend = "remove the copy that should not be loaded from LD_LIBRARY_PATH or LD_PRELOAD"
-                return Check(name, CheckStatus.FAIL, detail, f"/proc/{pid}/maps", mend)
+                fix = "remove the copy that should not be loaded from LD_LIBRARY_PATH or LD_PRELOAD"
+                return Check(name, CheckStatus.FAIL, detail, f"/proc/{pid}/maps", fix)
     return Check(name, CheckStatus.PASS, "no library is mapped twice", "/proc/PID/maps")

@@ -52,8 +52,8 @@ def current(
     if told:
         rest = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
         detail = f"changed or replaced since the server started: {', '.join(told[:_MOST_TOLD])}{rest}"
-        mend = "restart the server, so that what runs is what lies on disk"
-        return Check(_NAME, CheckStatus.FAIL, detail, where, mend)
+        fix = "restart the server, so that what runs is what lies on disk"
+        return Check(_NAME, CheckStatus.FAIL, detail, where, fix)
     if downloads:
         detail = (
             f"downloaded since the process began: {', '.join(downloads[:_MOST_TOLD])}; what it loaded is not proven"

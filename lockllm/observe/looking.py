@@ -61,7 +61,7 @@ def look(request: Request, serving: Serving, place: tuple[str, str | None, str] 
         if isinstance(looked, Look):
             main = looked
         else:
-            unseen += _nothing(Unobserved(("checkpoint",), looked.what, looked.mend))
+            unseen += _nothing(Unobserved(("checkpoint",), looked.what, looked.fix))
     given = serving.plan.given if serving.plan else None
     prompt = main
     others: list[Look | None] = []
@@ -134,7 +134,7 @@ def _one(
     except LockllmError as error:
         return error
     except OSError as error:
-        return LockllmError(f"{path} cannot be read: {error.strerror}", mend="see its permissions")
+        return LockllmError(f"{path} cannot be read: {error.strerror}", fix="see its permissions")
 
 
 def _load_format(request: Request, serving: Serving) -> str | None:
@@ -178,10 +178,10 @@ def _tokenizer(
             if value is not None:
                 found.append(seen(("tokenizer", key), value, source, By.FILE))
         return looked
-    reason, mend = (looked.reason, looked.mend) if isinstance(looked, Unobserved) else (looked.what, looked.mend)
+    reason, fix = (looked.reason, looked.fix) if isinstance(looked, Unobserved) else (looked.what, looked.fix)
     by = By.PROCESS if serving.found is not None else By.PLAN
     found.append(seen("tokenizer.repo", model.text, model.source, by))  # by its name alone: nothing more is known of it
-    unseen += [Unobserved((group,), reason, mend) for group in ("tokenizer", "chat_template", "prompt_probes")]
+    unseen += [Unobserved((group,), reason, fix) for group in ("tokenizer", "chat_template", "prompt_probes")]
     return None
 
 
@@ -191,8 +191,8 @@ def _beside(
     """The facts of another checkpoint - an adapter, a draft model - under their own group."""
     looked = _other(request, serving, model)
     if not isinstance(looked, Look):
-        reason, mend = (looked.reason, looked.mend) if isinstance(looked, Unobserved) else (looked.what, looked.mend)
-        unseen.append(Unobserved(prefix, reason, mend))
+        reason, fix = (looked.reason, looked.fix) if isinstance(looked, Unobserved) else (looked.what, looked.fix)
+        unseen.append(Unobserved(prefix, reason, fix))
         return None
     for reading in looked.readings:
         if request.edition < 2 and (reading.fact.since > 1 or reading.fact.path[-1] in ADAPTER_MORE):
@@ -223,4 +223,4 @@ def _same(one: Model, other: Model | None) -> bool:
 def _nothing(gap: Unobserved) -> Iterable[Unobserved]:
     """One reason for every group that the checkpoint's files show."""
     for group in ("checkpoint", "tokenizer", "quantization", "chat_template", "prompt_probes"):
-        yield Unobserved((group,), gap.reason, gap.mend)
+        yield Unobserved((group,), gap.reason, gap.fix)

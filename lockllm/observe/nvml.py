@@ -39,8 +39,8 @@ def look(root: Path, signs: frozenset[str], seconds: float, env: Mapping[str, st
     except ImportError as error:
         return _with(basis, trouble=Trouble(f"the NVML binding cannot be imported: {error}", "install nvidia-ml-py"))
     if not hasattr(pynvml, "nvmlInitWithFlags") or not hasattr(pynvml, "nvmlDeviceGetCudaComputeCapability"):
-        mend = "remove the distribution pynvml, and install nvidia-ml-py"
-        return _with(basis, trouble=Trouble("another package stands where the NVML binding should be", mend))
+        fix = "remove the distribution pynvml, and install nvidia-ml-py"
+        return _with(basis, trouble=Trouble("another package stands where the NVML binding should be", fix))
     caller = Caller(seconds)
     try:
         unloaded = _load(caller)
@@ -109,8 +109,8 @@ def _host_pids(root: Path) -> bool:
 
 def _missing(basis: Machine, root: Path, signs: frozenset[str], words: str, env: Mapping[str, str]) -> Machine:
     if "No such file" not in words and "cannot open shared object" not in words:
-        mend = "reinstall the driver's libraries"
-        return _with(basis, trouble=Trouble(f"the NVML library cannot be loaded: {words}", mend))
+        fix = "reinstall the driver's libraries"
+        return _with(basis, trouble=Trouble(f"the NVML library cannot be loaded: {words}", fix))
     if "nvidia" in signs:
         return _with(basis, trouble=_no_library(root, env))
     if (root / "sys/bus/pci/devices").is_dir():

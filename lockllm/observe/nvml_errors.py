@@ -66,8 +66,8 @@ def code(error: Any) -> int:
 def trouble(error: Any) -> Trouble:
     """What the error of one call means."""
     number = code(error)
-    reason, mend = CALL.get(number) or INIT.get(number) or (f"NVML: error {number}", "see dmesg")
-    return Trouble(reason, mend, lacks=number == LACKS)
+    reason, fix = CALL.get(number) or INIT.get(number) or (f"NVML: error {number}", "see dmesg")
+    return Trouble(reason, fix, lacks=number == LACKS)
 
 
 def of_init(error: Any) -> Trouble:

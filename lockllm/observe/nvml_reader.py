@@ -168,8 +168,8 @@ class Reader:
             found.append(Trouble("its compute mode is prohibited", "run `nvidia-smi --compute-mode 0`"))
         fabric = self.ask({}, "", self.fabric, handle)
         if isinstance(fabric, int) and fabric not in _FABRIC_DONE:
-            mend = "start the fabric manager (CUDA fails with error 802 until then)"
-            found.append(Trouble("it has not joined the NVLink fabric", mend))
+            fix = "start the fabric manager (CUDA fails with error 802 until then)"
+            found.append(Trouble("it has not joined the NVLink fabric", fix))
         return tuple(found)
 
     def fabric(self, handle: Any) -> int:

@@ -122,8 +122,8 @@ def _held(models: Path, tag: Tag) -> Iterator[Told]:
         yield seen("checkpoint.license_sha256", whole, f"license of {tag.name}", By.FILE)
     source, name = f"manifest of {tag.name}", "check.layers_whole"
     if wrong:
-        mend = f"remove the damaged blobs, then: ollama pull {_short(tag.name)}"
-        yield Check(name, CheckStatus.FAIL, "; ".join(wrong[:_SHOWN]), source, mend)
+        fix = f"remove the damaged blobs, then: ollama pull {_short(tag.name)}"
+        yield Check(name, CheckStatus.FAIL, "; ".join(wrong[:_SHOWN]), source, fix)
     else:
         yield Check(name, CheckStatus.PASS, f"{len(every)} layers hold what their names say", source)
 

@@ -33,29 +33,29 @@ class Pile:
             else:
                 self.checks.append(item)
 
-    def hide(self, path: Path, reason: str, mend: str) -> None:
+    def hide(self, path: Path, reason: str, fix: str) -> None:
         """Take a fact back: what was seen of it does not hold any more."""
         self.readings = [each for each in self.readings if each.fact.path != path]
         self.unobserved = [each for each in self.unobserved if each.path != path]
-        self.unobserved.append(Unobserved(path, reason, mend))
+        self.unobserved.append(Unobserved(path, reason, fix))
 
-    def hide_files(self, groups: Collection[str], reason: str, mend: str) -> None:
+    def hide_files(self, groups: Collection[str], reason: str, fix: str) -> None:
         """Take back all that files showed of these groups, and that rules or defaults made of them."""
         kinds = (By.FILE, By.RULE, By.DEFAULT)
         taken = {each.fact.path for each in self.readings if each.fact.group in groups and each.by in kinds}
         self.readings = [each for each in self.readings if each.fact.path not in taken]
         self.unobserved = [each for each in self.unobserved if each.path not in taken]
-        self.unobserved += [Unobserved(path, reason, mend) for path in sorted(taken)]
+        self.unobserved += [Unobserved(path, reason, fix) for path in sorted(taken)]
 
-    def withhold(self, kinds: Collection[By], reason: str, mend: str) -> None:
+    def withhold(self, kinds: Collection[By], reason: str, fix: str) -> None:
         """Take back every fact that witnesses of these kinds show, and that a family of them was seen whole."""
         taken = {each.fact.path for each in self.readings if each.by in kinds}
         self.readings = [each for each in self.readings if each.fact.path not in taken]
         self.unobserved = [each for each in self.unobserved if each.path not in taken]
-        self.unobserved += [Unobserved(path, reason, mend) for path in sorted(taken)]
+        self.unobserved += [Unobserved(path, reason, fix) for path in sorted(taken)]
         lost = {path for path in self.complete if path[0] in _OF_SERVER}
         self.complete -= lost
-        self.unobserved += [Unobserved(path, reason, mend) for path in sorted(lost)]
+        self.unobserved += [Unobserved(path, reason, fix) for path in sorted(lost)]
 
     @property
     def values(self) -> dict[Path, Any]:

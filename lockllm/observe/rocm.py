@@ -24,8 +24,8 @@ def look(root: Path, signs: frozenset[str]) -> Machine:
     except OSError as error:
         if "amd" not in signs:
             return Machine(platform="cpu", none=True, source="/sys/class/kfd: no AMD GPU")
-        mend = "load the amdgpu module, and give the container /dev/kfd and /dev/dri"
-        return Machine(platform="rocm", trouble=Trouble(f"the ROCm topology cannot be read: {error.strerror}", mend))
+        fix = "load the amdgpu module, and give the container /dev/kfd and /dev/dri"
+        return Machine(platform="rocm", trouble=Trouble(f"the ROCm topology cannot be read: {error.strerror}", fix))
     cards: dict[str, Card] = {}
     for name in names:
         fields = _fields(nodes / name / "properties")

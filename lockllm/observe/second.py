@@ -53,10 +53,10 @@ def answers(pile: Pile, serving: Serving, said: Said | None) -> None:
         return
     told = [f"pid {each.pid} {_STATES[state]}" for each, state in states if state in _STATES]
     reasons = [*([worst.reason] if silent and worst is not None else []), *told[:_MOST_TOLD]]
-    mend = worst.mend if silent and worst is not None and not told else "see why the server hangs, and restart it"
-    pile.unobserved.append(Unobserved(("check", "server_answers"), "; ".join(reasons), mend, due=Stage.LIVE))
+    fix = worst.fix if silent and worst is not None and not told else "see why the server hangs, and restart it"
+    pile.unobserved.append(Unobserved(("check", "server_answers"), "; ".join(reasons), fix, due=Stage.LIVE))
     pile.checks = [each for each in pile.checks if each.name != "check.server_answers"]
-    pile.checks.append(Check("check.server_answers", CheckStatus.UNKNOWN, "; ".join(reasons), said.server.url, mend))
+    pile.checks.append(Check("check.server_answers", CheckStatus.UNKNOWN, "; ".join(reasons), said.server.url, fix))
 
 
 def candidate(pile: Pile, serving: Serving, answers: bool) -> None:
@@ -69,8 +69,8 @@ def candidate(pile: Pile, serving: Serving, answers: bool) -> None:
     if listens and found.process.owner == os.geteuid():
         return
     reason = f"{proc.owned(found.process)} {'does not answer' if listens else 'listens on no port'}, and may not be the server"
-    mend = "wait for it with --wait SECONDS, or name the server with --pid or --server"
-    pile.withhold(_OF_SERVER, reason, mend)
+    fix = "wait for it with --wait SECONDS, or name the server with --pid or --server"
+    pile.withhold(_OF_SERVER, reason, fix)
 
 
 def _files(pile: Pile, main: Look | None, moved: Mapping[str, str]) -> None:

@@ -79,10 +79,10 @@ def branch(pile: Pile, serving: Serving, main: Look | None) -> None:
         f"{ref} of {given.model.text} names commit {commit[:12]} since the server started; it serves what it named then"
     )
     pile.hide_files(_FROM_FILES, reason, _RESTART)
-    mend = f"restart the server with --revision {commit[:12]}..., or with the commit that is locked"
+    fix = f"restart the server with --revision {commit[:12]}..., or with the commit that is locked"
     where = proc.owned(process)
     pile.checks.append(
-        Check("check.server_current", CheckStatus.FAIL, f"{reason}, and a restart would serve the new one", where, mend)
+        Check("check.server_current", CheckStatus.FAIL, f"{reason}, and a restart would serve the new one", where, fix)
     )
 
 

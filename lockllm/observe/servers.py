@@ -57,14 +57,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def by_pid(pid: int, root: Path = proc.PROC) -> Found:
     """The server that a process belongs to. UsageError where there is none, or where it is no server."""
-    mend = "find the server with `ps -ef`, or name its address with --server"
+    fix = "find the server with `ps -ef`, or name its address with --server"
     try:
         process = proc.read(pid, root)
     except proc.Gone as error:
-        raise UsageError(str(error), where=f"--pid {pid}", mend=mend) from error
+        raise UsageError(str(error), where=f"--pid {pid}", fix=fix) from error
     found = _climb(process, {**proc.tree(root), pid: process}, root, f"--pid {pid}")
     if found.form is None and found.engine is None and not found.listens and not process.hidden:
-        raise UsageError(f"process {pid}{_program(process)} is no server", where=f"--pid {pid}", mend=mend)
+        raise UsageError(f"process {pid}{_program(process)} is no server", where=f"--pid {pid}", fix=fix)
     return found
 
 
@@ -78,8 +78,8 @@ def by_address(server: http.Server, root: Path = proc.PROC, seconds: float = _RE
     pids = accepting(local, server.port, root)
     where = f"port {server.port}"
     if pids is None:
-        mend = "run lockllm as the user of the server, as root, or inside its container"
-        return Unobserved(there, f"the process that listens on {where} does not show here", mend)
+        fix = "run lockllm as the user of the server, as root, or inside its container"
+        return Unobserved(there, f"the process that listens on {where} does not show here", fix)
     if not pids:
         reason = f"nothing listens on {where}"
         if sockets.listeners(server.port, root) != ():
@@ -94,8 +94,8 @@ def by_address(server: http.Server, root: Path = proc.PROC, seconds: float = _RE
             found.setdefault(one.process.pid, one)
     if len(found) > 1:
         listed = ", ".join(f"pid {pid}" for pid in sorted(found))
-        mend = "choose one of them with --pid"
-        return Unobserved(there, f"several servers take turns on {where}: {listed}", mend)
+        fix = "choose one of them with --pid"
+        return Unobserved(there, f"several servers take turns on {where}: {listed}", fix)
     if found:
         return next(iter(found.values()))
     names = ", ".join(f"pid {each.pid}{_program(each)}" for each in listening) or "it ended"
@@ -123,12 +123,12 @@ def running(engine: str | None, root: Path = proc.PROC) -> tuple[Found, ...]:
 
 def choose(engine: str | None, root: Path = proc.PROC) -> Found | None:
     """The only server of that engine here, or None. UsageError where there are several."""
-    mend = "choose one with --pid or --server"
+    fix = "choose one with --pid or --server"
     try:
         processes, forms = _forms(root)
     except proc.Crowded as error:
         what = "more LLM servers run on this host than lockllm looks through"
-        raise UsageError(what, where="this host", mend=mend) from error
+        raise UsageError(what, where="this host", fix=fix) from error
     pids = _outermost(engine, processes, forms)
     several = proc.whole((processes[pid] for pid in pids[:_MOST_TOLD]), root)
     found = tuple(_found(each, forms[each.pid][0], processes, root, "the only server here") for each in several)
@@ -137,7 +137,7 @@ def choose(engine: str | None, root: Path = proc.PROC) -> Found | None:
     more = f"; and {len(pids) - _MOST_TOLD} more" if len(pids) > _MOST_TOLD else ""
     listed = "; ".join(map(describe, found)) + more
     what = f"several LLM servers are running on this host: {listed}"
-    raise UsageError(what, where="this host", mend=mend)
+    raise UsageError(what, where="this host", fix=fix)
 
 
 def _forms(root: Path) -> tuple[dict[int, Process], dict[int, tuple[Form, bool]]]:

@@ -115,11 +115,11 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
     none = ("checkpoint",)
     if request.checkpoint is not None:
         if not os.path.exists(request.checkpoint):
-            mend = "name a directory, an HF cache snapshot or a .gguf file"
-            raise UsageError(f"no checkpoint at {request.checkpoint}", where="--checkpoint", mend=mend)
+            fix = "name a directory, an HF cache snapshot or a .gguf file"
+            raise UsageError(f"no checkpoint at {request.checkpoint}", where="--checkpoint", fix=fix)
         return _named_by_command(request, serving) or (request.checkpoint, None, "--checkpoint")
     if serving.elsewhere is not None:
-        return Unobserved(none, serving.elsewhere.reason, serving.elsewhere.mend)
+        return Unobserved(none, serving.elsewhere.reason, serving.elsewhere.fix)
     if serving.found is not None and serving.found.process.hidden:
         return Unobserved(none, serving.found.process.hidden, "run lockllm as the user of the server, or as root")
     given = serving.plan.given if serving.plan else None
@@ -138,8 +138,8 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
     if mapped is not None:
         return mapped
     if serving.found is not None and serving.found.form is None:
-        mend = "name its checkpoint with --checkpoint"
-        return Unobserved(none, f"pid {serving.found.process.pid} maps no weights and names no model", mend)
+        fix = "name its checkpoint with --checkpoint"
+        return Unobserved(none, f"pid {serving.found.process.pid} maps no weights and names no model", fix)
     if serving.found is not None and given is not None and given.engine in _ON_REQUEST:
         reason = f"pid {serving.found.process.pid} was started without a model: it loads one when a request names it"
         return Unobserved(none, reason, "start the server with the locked model")
@@ -188,8 +188,8 @@ def model(named: Model, serving: Serving, request: Request) -> tuple[str, str | 
                 return Unobserved(("checkpoint",), f"{named.text}: {ref}", "download it, or name it with --checkpoint")
             inner = os.path.join(path, _named(path, named.file)) if named.file else path
             return inner, ref, f"{named.source}, cache ref {ref}"
-    mend = "download it, name it with --checkpoint, or set HF_HOME as the server has it"
-    return Unobserved(("checkpoint",), f"the cache holds no {named.text}", mend)
+    fix = "download it, name it with --checkpoint, or set HF_HOME as the server has it"
+    return Unobserved(("checkpoint",), f"the cache holds no {named.text}", fix)
 
 
 def installed_release(engine: str, interpreter_path: str | None) -> tuple[str | None, Installed | None]:
@@ -277,15 +277,15 @@ def _environment(request: Request, serving: Serving) -> Environment | Unobserved
     if serving.found is not None:
         return python.of_process(serving.found.process, serving.found.loaded.sites)
     if serving.elsewhere is not None:
-        return Unobserved(("packages",), serving.elsewhere.reason, serving.elsewhere.mend)
+        return Unobserved(("packages",), serving.elsewhere.reason, serving.elsewhere.fix)
     if request.command:
         taken = unwrap(request.command, request.environ)
         cwd = os.path.join(request.cwd, taken.cwd)
         found = python.of_command(taken.argv, taken.env, cwd) if taken.argv else None
         if found is not None:
             return found
-        mend = "name the interpreter of the serving environment with --python"
-        return Unobserved(("packages",), "the command names no Python program of this host", mend)
+        fix = "name the interpreter of the serving environment with --python"
+        return Unobserved(("packages",), "the command names no Python program of this host", fix)
     return None
 
 

@@ -53,7 +53,7 @@ class StartLog(msgspec.Struct, frozen=True, kw_only=True):
 
     lines: tuple[str, ...] = ()
     gap: str = ""
-    mend: str = ""
+    fix: str = ""
     note: str = ""
     pids: frozenset[int] = frozenset()  # of the processes that wrote the last start
     written: float | None = None  # when the file was last written
@@ -70,8 +70,8 @@ def read(name: str, engine: str) -> StartLog:
     if name == "-":
         raw = sys.stdin.buffer.read(_MOST_INPUT + 1)
         if len(raw) > _MOST_INPUT:
-            mend = "write it to a file, and name that"
-            return StartLog(gap=f"what comes on standard input is longer than {_MOST_INPUT >> 20} MiB", mend=mend)
+            fix = "write it to a file, and name that"
+            return StartLog(gap=f"what comes on standard input is longer than {_MOST_INPUT >> 20} MiB", fix=fix)
         return _made(raw, engine)
     with _opened(name) as file:
         try:
@@ -104,17 +104,17 @@ def _opened(name: str) -> BinaryIO:
         raise _unread(name, error) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        mend = "name a file, or give the text on standard input: --log -"
-        raise UsageError("the log is not a regular file", where=name, mend=mend)
+        fix = "name a file, or give the text on standard input: --log -"
+        raise UsageError("the log is not a regular file", where=name, fix=fix)
     return open(descriptor, "rb")
 
 
 def _unread(name: str, error: Exception) -> UsageError:
     reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "its name holds a NUL"
-    mend = (
+    fix = (
         "name a file that is there" if getattr(error, "errno", None) == errno.ENOENT else "name a file that can be read"
     )
-    return UsageError(f"the log cannot be read: {reason}", where=name, mend=mend)
+    return UsageError(f"the log cannot be read: {reason}", where=name, fix=fix)
 
 
 def _of_file(file: BinaryIO, name: str, engine: str) -> StartLog:
@@ -126,7 +126,7 @@ def _of_file(file: BinaryIO, name: str, engine: str) -> StartLog:
     begin = _last(file, size, _STARTS.get(engine))
     if begin is None:
         gap = f"{name} is longer than lockllm reads whole, and no start of {engine} is found in it"
-        return StartLog(gap=gap, mend="cut it before its last start", written=status.st_mtime)
+        return StartLog(gap=gap, fix="cut it before its last start", written=status.st_mtime)
     load = _last(file, size, _LOADS.get(engine), begin)
     parts = [begin] if load is None or load - begin < _WHOLE // 2 else [begin, load]
     raw = b"".join(_around(file, at, _WHOLE // len(parts), _MOST_LINES // len(parts)) for at in parts)

@@ -58,7 +58,7 @@ _CODES = {
     804: "this GPU does not take the compat library",
     999: "unknown error, often a missing /dev/nvidia-uvm",
 }
-_MENDS = {
+_FIXES = {
     34: "take the stubs folder out of LD_LIBRARY_PATH",
     802: "start the fabric manager",
     803: "reboot or reload the kernel module; restart the container",
@@ -93,7 +93,7 @@ def cuda(env: Mapping[str, str], rights: Mapping[str, Any]) -> Tried:
     if code != 0:
         number = code if isinstance(code, int) else -1
         words = _CODES.get(number, "see the error codes of the CUDA driver")
-        return Tried(wrong=(Trouble(f"CUDA does not start: error {number}, {words}", _MENDS.get(number, "see dmesg")),))
+        return Tried(wrong=(Trouble(f"CUDA does not start: error {number}, {words}", _FIXES.get(number, "see dmesg")),))
     return Tried(done=f"CUDA starts, and sees {answer.get('count')} GPUs")
 
 
@@ -134,9 +134,9 @@ def without_code(gpus: Sequence[Seen], codes: Sequence[str]) -> tuple[Trouble, .
         text = [_number(code.partition("_")[2]) for code in codes if code.startswith("compute_")]
         same = any(each // 10 == own // 10 and each <= own for each in made)
         if codes and not same and not any(each <= own for each in text):
-            mend = "install a torch that is built for this GPU"
+            fix = "install a torch that is built for this GPU"
             found.append(
-                Trouble(f"torch holds no code for compute capability {capability} (only {' '.join(codes)})", mend)
+                Trouble(f"torch holds no code for compute capability {capability} (only {' '.join(codes)})", fix)
             )
     return tuple(found)
 

@@ -58,7 +58,7 @@ def blocks(diff: Diff) -> list[Block]:
 def followed(block: Block) -> str:
     """What the changes below a cause are called."""
     upgrade = block.changes[0].fact.path == ("engine", "version")
-    return "defaults and packages that moved with it" if upgrade else "from it follow"
+    return "defaults and packages that moved with it" if upgrade else "consequences"
 
 
 def value_of(change: Change, *, full: bool = False, limit: int = 36) -> tuple[str, str]:

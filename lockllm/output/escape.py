@@ -15,7 +15,7 @@ _MARKER = r"#(?=#[A-Za-z]*\[)"  # these are compiled, and kept by `re`, where th
 _PROSE = r":(?=\S)|[^A-Za-z0-9 ,.:;()%+=/'\"-]"
 _SPAN = r"(?! )[^`|<>&\\]+(?<! )\Z"
 _XML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
-_KEPT = 512  # texts that are not made harmless again: thousands of results share effect, mend and expected value
+_KEPT = 512  # texts that are not made harmless again: thousands of results share effect, fix and expected value
 
 
 def visible(text: str) -> str:

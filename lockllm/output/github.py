@@ -38,7 +38,7 @@ def _result(result: Result, report: Report) -> str:
         level = "error" if result.blocking else "notice"
         words = "is not due" if result.status is Status.NOT_DUE else "could not be seen"
         return _command(
-            level, report.lock, f"{key} {words}", _sentences(result.reason, result.mend and f"mend: {result.mend}")
+            level, report.lock, f"{key} {words}", _sentences(result.reason, result.fix and f"fix: {result.fix}")
         )
     expected, found = show_pair(result.expected, result.found)
     text = _sentences(
@@ -46,7 +46,7 @@ def _result(result: Result, report: Report) -> str:
         result.reason,
         result.because and f"follows from {result.because}",
         f"{result.fact.kind.value}: {result.fact.effect}",
-        result.mend and f"mend: {result.mend}",
+        result.fix and f"fix: {result.fix}",
     )
     if result.status is Status.MISMATCH:
         return _command("error" if result.blocking else "warning", report.lock, f"{key} differs", text)
@@ -55,10 +55,10 @@ def _result(result: Result, report: Report) -> str:
 
 def _check(check: Check, report: Report) -> str:
     failed = check.status is CheckStatus.FAIL
-    blocks = failed and check.name not in report.told_only
+    blocks = failed and check.name not in report.informational
     level = "error" if blocks else "warning" if failed else "notice"
     words = "fails" if failed else "cannot tell"
-    text = _sentences(check.detail, check.source and f"seen at {check.source}", check.mend and f"mend: {check.mend}")
+    text = _sentences(check.detail, check.source and f"seen at {check.source}", check.fix and f"fix: {check.fix}")
     return _command(level, report.lock, f"{check.name} {words}", text)
 
 

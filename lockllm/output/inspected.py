@@ -49,7 +49,7 @@ def text(
             page.line(title, style=style)
             for check in chosen:
                 page.line(visible(check.name), indent=4, style="strong")
-                for label, value in (("found", check.detail), ("seen at", check.source), ("mend", check.mend)):
+                for label, value in (("found", check.detail), ("seen at", check.source), ("fix", check.fix)):
                     if value:
                         page.field(label, visible(value), indent=6)
     for table, members in groupby(readings, key=lambda reading: _table(reading.fact.path)):
@@ -61,7 +61,7 @@ def text(
         page.line("NOT SEEN", style="unsure")
         for each in unobserved:
             page.line(dotted(each.path), indent=4, style="strong")
-            for label, value in (("reason", each.reason), ("mend", each.mend)):
+            for label, value in (("reason", each.reason), ("fix", each.fix)):
                 if value:
                     page.field(label, visible(value), indent=6)
     passed = sum(1 for check in checks if check.status is CheckStatus.PASS)

@@ -80,7 +80,7 @@ def inspection(facts: Sequence[Reading], checks: Sequence[Check] = (), unobserve
         {
             "facts": {reading.fact.key: dump(reading.fact, reading.value) for reading in best(facts)},
             "sources": {reading.fact.key: reading.source for reading in best(facts)},
-            "unobserved": {dotted(each.path): {"reason": each.reason, "mend": each.mend} for each in unobserved},
+            "unobserved": {dotted(each.path): {"reason": each.reason, "fix": each.fix} for each in unobserved},
             "checks": [_named_check(each) for each in checks],
         }
     )
@@ -146,7 +146,7 @@ def _result(result: Result) -> dict[str, Any]:
         "source": result.source,
         "kind": result.fact.kind.value,
         "effect": result.fact.effect,
-        "mend": result.mend,
+        "fix": result.fix,
         "because": result.because,
         "reason": result.reason,
         "blocking": result.blocking,
@@ -154,7 +154,7 @@ def _result(result: Result) -> dict[str, Any]:
 
 
 def _check(check: Check) -> dict[str, Any]:
-    return {"status": check.status.value, "detail": check.detail, "source": check.source, "mend": check.mend}
+    return {"status": check.status.value, "detail": check.detail, "source": check.source, "fix": check.fix}
 
 
 def _named_check(check: Check) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _checks_by_name(checks: Sequence[Check]) -> dict[str, Any]:
             "status": worst.value,
             "detail": _joined(check.detail for check in chosen),
             "source": _joined(check.source for check in chosen),
-            "mend": _joined(check.mend for check in chosen),
+            "fix": _joined(check.fix for check in chosen),
         }
     return found
 

@@ -70,30 +70,30 @@ def _judged(result: Result) -> tuple[str, list[str]]:
         return "", []
     if result.status in (Status.UNKNOWN, Status.NOT_DUE):
         words = f"{result.status.value}: {result.reason or 'not seen'}"
-        return words, [f"mend: {result.mend}"] if result.mend else []
+        return words, [f"fix: {result.fix}"] if result.fix else []
     expected, found = show_pair(result.expected, result.found)
     if result.status in _SETTLED:
         words = f"{result.status.value}: expected {expected}, found {found}"
         return words, [result.reason] if result.reason else []
-    told = "" if result.blocking else "only told: "
+    told = "" if result.blocking else "informational: "
     detail = [f"expected: {show(result.expected, full=True)}", f"found: {show(result.found, full=True)}"]
     labels = (
         ("seen at", result.source),
         ("why", result.reason),
         ("follows from", result.because or ""),
         ("effect", f"{result.fact.kind.value}: {result.fact.effect}"),
-        ("mend", result.mend),
+        ("fix", result.fix),
     )
     return f"{told}expected {expected}, found {found}", detail + [f"{label}: {text}" for label, text in labels if text]
 
 
 def _kind_of_check(check: Check, report: Report) -> str:
     kind = {CheckStatus.PASS: "", CheckStatus.UNKNOWN: "skipped", CheckStatus.FAIL: "failure"}[check.status]
-    return "skipped" if kind and check.name in report.told_only else kind
+    return "skipped" if kind and check.name in report.informational else kind
 
 
 def _check(check: Check, kind: str) -> str:
-    detail = [f"{label}: {text}" for label, text in (("seen at", check.source), ("mend", check.mend)) if text]
+    detail = [f"{label}: {text}" for label, text in (("seen at", check.source), ("fix", check.fix)) if text]
     return _case("check", check.name, _outcome(kind, check.detail, detail))
 
 

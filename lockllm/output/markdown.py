@@ -25,17 +25,17 @@ def report(report: Report, *, full: bool = False) -> str:
     where = f"{code(report.lock)} against {prose(report.subject or 'this host')}, stage {report.stage.value}"
     lines += [f"{where}: **{prose(nothing_checked(report) or tally(report))}**."]
     differing = [each for each in report.results if each.status is Status.MISMATCH]
-    lines += _table(("fact", "expected", "found", "effect", "mend"), (
-        (_INDENT * depth + code(each.fact.key), *_pair(each, full), _effect(each), _mend(each))
+    lines += _table(("fact", "expected", "found", "effect", "fix"), (
+        (_INDENT * depth + code(each.fact.key), *_pair(each, full), _effect(each), _fix(each))
         for depth, each in causes_first(differing)
     ))  # fmt: skip
-    lines += _table(("not seen", "reason", "mend"), (
-        (code(each.fact.key), prose(each.reason) + ("" if each.blocking else " (only told)"), prose(each.mend))
+    lines += _table(("not seen", "reason", "fix"), (
+        (code(each.fact.key), prose(each.reason) + ("" if each.blocking else " (informational)"), prose(each.fix))
         for each in report.results if each.status is Status.UNKNOWN
     ))  # fmt: skip
-    lines += _table(("finding", "found", "effect", "mend"), (
-        (code(each.name), prose(each.detail) + ("" if each.name not in report.told_only else " (only told)"),
-         prose(checks.effect(each.name)), prose(each.mend))
+    lines += _table(("finding", "found", "effect", "fix"), (
+        (code(each.name), prose(each.detail) + ("" if each.name not in report.informational else " (informational)"),
+         prose(checks.effect(each.name)), prose(each.fix))
         for each in report.checks if each.status is CheckStatus.FAIL
     ))  # fmt: skip
     lines += _settled(report, full)
@@ -100,11 +100,11 @@ def _pair(result: Result, full: bool) -> tuple[str, str]:
 
 
 def _effect(result: Result) -> str:
-    return f"{KINDS[result.fact.kind]}: {prose(result.fact.effect)}" + ("" if result.blocking else " (only told)")
+    return f"{KINDS[result.fact.kind]}: {prose(result.fact.effect)}" + ("" if result.blocking else " (informational)")
 
 
-def _mend(result: Result) -> str:
-    parts = [prose(text) for text in (result.reason, result.mend) if text]
+def _fix(result: Result) -> str:
+    parts = [prose(text) for text in (result.reason, result.fix) if text]
     return "; ".join(parts)
 
 

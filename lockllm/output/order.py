@@ -83,7 +83,7 @@ def tally(report: Report) -> str:
     failed = sum(1 for check in report.checks if check.status is CheckStatus.FAIL)
     matching = sum(1 for each in report.results if each.status is Status.MATCH)
     for count, words in (
-        (told, "only told"),
+        (told, "informational"),
         (sum(1 for each in report.results if each.status is Status.UNKNOWN), "not seen"),
         (failed, "finding" if failed == 1 else "findings"),
         (sum(1 for each in report.results if each.status in SETTLED), "tolerated"),

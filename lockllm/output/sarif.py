@@ -58,7 +58,7 @@ def _rules(report: Report, told: Sequence[tuple[str, Result]], failed: Sequence[
     rules: dict[str, dict[str, Any]] = {}
     for name, each in told:
         if name not in rules:
-            rules[name] = _rule(name, each.fact.about, each.fact.effect, each.fact.mend)
+            rules[name] = _rule(name, each.fact.about, each.fact.effect, each.fact.fix)
     for check in failed:
         if check.name not in rules:
             rules[check.name] = _rule(check.name, _ABOUT.get(check.name, check.name), checks.effect(check.name))
@@ -74,7 +74,7 @@ def _results(
     for rule, each in told:
         yield _result(each, rule, at[rule], lock)
     for check in failed:
-        yield _check(check, at[check.name], check.name in report.told_only, lock)
+        yield _check(check, at[check.name], check.name in report.informational, lock)
     if nothing := nothing_checked(report):
         yield _entry(_VERDICT, at[_VERDICT], "error", nothing, "verdict", lock)
 
@@ -84,27 +84,27 @@ def _rule_of(result: Result) -> str:
     return dotted(held.path) if held else result.fact.key
 
 
-def _rule(name: str, about: str, effect: str, mend: str = "") -> dict[str, Any]:
+def _rule(name: str, about: str, effect: str, fix: str = "") -> dict[str, Any]:
     rule: dict[str, Any] = {
         "id": line(name),
         "shortDescription": {"text": _message(about or name)},
         "fullDescription": {"text": _message(f"{about or name} When it moves: {effect or 'not known'}.")},
     }
-    if mend:
-        rule["help"] = {"text": _message(mend)}
+    if fix:
+        rule["help"] = {"text": _message(fix)}
     return rule
 
 
 def _result(result: Result, rule: str, at: int, lock: str) -> dict[str, Any]:
     key = result.fact.key
     if result.status is Status.UNKNOWN:
-        text = f"{key} could not be seen: {result.reason}; mend: {result.mend}"
+        text = f"{key} could not be seen: {result.reason}; fix: {result.fix}"
         return _entry(rule, at, "error" if result.blocking else "note", text, key, lock)
     expected, found = show_pair(result.expected, result.found)
     text = f"{key}: expected {expected}, found {found}"
     for label, value in (
         ("at", result.source), ("because", result.reason), ("follows from", result.because or ""),
-        (result.fact.kind.value, result.fact.effect), ("mend", result.mend),
+        (result.fact.kind.value, result.fact.effect), ("fix", result.fix),
     ):  # fmt: skip
         text += f"; {label}: {value}" if value else ""
     level = "error" if result.blocking else "warning" if result.status is Status.MISMATCH else "note"
@@ -116,11 +116,11 @@ def _result(result: Result, rule: str, at: int, lock: str) -> dict[str, Any]:
     return entry
 
 
-def _check(check: Check, at: int, told_only: bool, lock: str) -> dict[str, Any]:
+def _check(check: Check, at: int, informational: bool, lock: str) -> dict[str, Any]:
     failed = check.status is CheckStatus.FAIL
-    level = "note" if not failed else "warning" if told_only else "error"
+    level = "note" if not failed else "warning" if informational else "error"
     text = f"{check.name} {'fails' if failed else 'cannot tell'}: {check.detail}"
-    for label, value in (("at", check.source), ("mend", check.mend)):
+    for label, value in (("at", check.source), ("fix", check.fix)):
         text += f"; {label}: {value}" if value else ""
     return _entry(check.name, at, level, text, check.name, lock)
 

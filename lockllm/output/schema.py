@@ -78,7 +78,7 @@ def _result() -> dict[str, Any]:
             "source": TEXT,
             "kind": _KIND,
             "effect": TEXT,
-            "mend": TEXT,
+            "fix": TEXT,
             "because": _BECAUSE,
             "reason": TEXT,
             "blocking": {"type": "boolean", "description": "Whether it raises the exit code."},

@@ -106,7 +106,7 @@ class _Writer:
         number = 0
         for title, chosen in (
             ("DIFFERS", [each for each in self.causes if each.blocking]),
-            ("DIFFERS, only told (policy report)", [each for each in self.causes if not each.blocking]),
+            ('DIFFERS (informational: policy is "report")', [each for each in self.causes if not each.blocking]),
         ):
             if not chosen:
                 continue
@@ -123,11 +123,11 @@ class _Writer:
 
     def unknowns(self) -> None:
         """What was due and could not be seen, by reason."""
-        for title, blocking in (("NOT SEEN", True), ("NOT SEEN, only told", False)):
+        for title, blocking in (("NOT SEEN", True), ("NOT SEEN (informational)", False)):
             groups: dict[tuple[str, str], list[Fact[Any]]] = {}
             for each in self.unseen:
                 if each.blocking is blocking:
-                    groups.setdefault((each.reason, each.mend), []).append(each.fact)
+                    groups.setdefault((each.reason, each.fix), []).append(each.fact)
             silent = unanswered(self.report) if blocking else None
             if not groups and silent is None:
                 continue
@@ -136,19 +136,19 @@ class _Writer:
             if silent is not None:
                 self.page.blank()
                 self.page.line(visible(silent.name), indent=4, style="strong")
-                self._fields((("reason", visible(silent.detail)), ("mend", visible(silent.mend))))
-            for (reason, mend), unseen in groups.items():
-                self._gap(unseen, reason, mend)
+                self._fields((("reason", visible(silent.detail)), ("fix", visible(silent.fix))))
+            for (reason, fix), unseen in groups.items():
+                self._gap(unseen, reason, fix)
 
-    def _gap(self, unseen: Sequence[Fact[Any]], reason: str, mend: str) -> None:
+    def _gap(self, unseen: Sequence[Fact[Any]], reason: str, fix: str) -> None:
         """Facts of one reason: their names first, or the reason where there are many."""
         self.page.blank()
         if len(unseen) <= _FEW:
             self.page.line(columns([each.key for each in unseen]), indent=4, style="strong")
-            self._fields((("reason", visible(reason)), ("mend", visible(mend))))
+            self._fields((("reason", visible(reason)), ("fix", visible(fix))))
             return
         self.page.line(visible(reason), indent=4, style="strong")
-        self._fields((("facts", columns(by_group(unseen))), ("mend", visible(mend))))
+        self._fields((("facts", columns(by_group(unseen))), ("fix", visible(fix))))
 
     def findings(self) -> None:
         """Checks that fail: what the host says against itself, whatever the lock says."""
@@ -160,7 +160,7 @@ class _Writer:
             self.page.blank()
             self.page.line(visible(check.name), indent=4, style="strong")
             self._fields((("found", visible(check.detail)), ("seen at", visible(check.source)),
-                          ("effect", visible(check_effect(check.name))), ("mend", visible(check.mend))))  # fmt: skip
+                          ("effect", visible(check_effect(check.name))), ("fix", visible(check.fix))))  # fmt: skip
 
     def rest(self, verbose: bool) -> None:
         """What is settled, matches, is not due or not locked: briefly."""
@@ -185,9 +185,9 @@ class _Writer:
         page.line(f"{number:>2}. {result.fact.key}", hang=4, style="strong")
         self._values(result, 4)
         self._fields((("seen at", self._seen_at(result)), ("why", visible(result.reason)), ("effect", _effect(result)),
-                      ("mend", visible(result.mend))))  # fmt: skip
+                      ("fix", visible(result.fix))))  # fmt: skip
         if result.fact.key in self.followers:
-            page.line("from it follow (expected -> found)", indent=4, style="quiet")
+            page.line("consequences (expected -> found)", indent=4, style="quiet")
             self._follow(result, 6)
 
     def _table(self, block: list[Result], number: int) -> None:
@@ -195,7 +195,7 @@ class _Writer:
         above = _above(block)
         page.line(f"{number:>2}. {above}: {len(block)} differ", hang=4, style="strong")
         source = visible(_common_source(block))
-        self._fields((("seen at", source), ("effect", _effect(block[0])), ("mend", visible(block[0].mend))))
+        self._fields((("seen at", source), ("effect", _effect(block[0])), ("fix", visible(block[0].fix))))
         page.line("expected -> found", indent=4, style="quiet")
         depth = len(block[0].fact.path) - 1
         page.table([(_below(each, depth), self._arrow(each)) for each in block], indent=6)
@@ -215,7 +215,7 @@ class _Writer:
         run: list[tuple[Path, str, bool]] = []
         for each in following:
             digest = is_digest(each.expected, each.found) and each.blocking and not self.full
-            run.append((each.fact.path, self._arrow(each) + ("" if each.blocking else "  (only told)"), digest))
+            run.append((each.fact.path, self._arrow(each) + ("" if each.blocking else "  (informational)"), digest))
             if each.fact.key in self.followers:
                 self.page.table(folded(run), indent=indent)
                 run = []
@@ -237,12 +237,12 @@ class _Writer:
 
 
 def _blocks(results: Sequence[Result], followers: dict[str, list[Result]]) -> list[list[Result]]:
-    """Neighbours of one table that share effect and mend, together; each other result alone."""
+    """Neighbours of one table that share effect and fix, together; each other result alone."""
     blocks: list[list[Result]] = []
     last: tuple[Path, str, str] | None = None
     for each in results:
         plain = (not followers or each.fact.key not in followers) and len(each.fact.path) > 1
-        this = (each.fact.path[:-1], each.fact.effect, each.mend) if plain else None
+        this = (each.fact.path[:-1], each.fact.effect, each.fix) if plain else None
         if this is not None and this == last:
             blocks[-1].append(each)
         else:

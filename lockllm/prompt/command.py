@@ -48,7 +48,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 def compose(held: Material | None, given: Given) -> tuple[Candidate, Rendered]:
     """The template that was meant, and the text it renders. Raises UsageError for anything that is amiss."""
     if held is None and given.template is None:
-        raise UsageError("no template is named", mend="name a checkpoint, or give --template FILE")
+        raise UsageError("no template is named", fix="name a checkpoint, or give --template FILE")
     at = moment(given.now)
     body = _with_defaults(request(given.request), given.engine)
     if given.template is not None:
@@ -77,8 +77,8 @@ def caveat(engine: str | None) -> str:
     """Why the text may not be that of the engine; empty where it is."""
     if engine not in OWN_RENDERER:
         return ""
-    reason, mend = OWN_RENDERER[engine]
-    return f"{reason}, so this text may differ from the server's: {mend}"
+    reason, fix = OWN_RENDERER[engine]
+    return f"{reason}, so this text may differ from the server's: {fix}"
 
 
 def shown(text: str, terminal: bool) -> str:
@@ -94,7 +94,7 @@ def template(path: str) -> Candidate:
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
-        raise UsageError("the template is no UTF-8", where=path, mend="save it as UTF-8") from error
+        raise UsageError("the template is no UTF-8", where=path, fix="save it as UTF-8") from error
     return Candidate(text.replace("\r\n", "\n").replace("\r", "\n"), path)
 
 
@@ -104,8 +104,8 @@ def request(path: str | None) -> dict[str, Any]:
         return dict(PROBES["user"].request)
     found = _object(_read(path, "the request"), path, "the request")
     if "messages" not in found:
-        mend = 'give it as {"messages": [{"role": "user", "content": "…"}]}'
-        raise UsageError("the request holds no messages", where=path, mend=mend)
+        fix = 'give it as {"messages": [{"role": "user", "content": "…"}]}'
+        raise UsageError("the request holds no messages", where=path, fix=fix)
     return found
 
 
@@ -124,8 +124,8 @@ def moment(text: str | None) -> dt.datetime:
     try:
         return dt.datetime.fromisoformat(plain).replace(tzinfo=None)
     except ValueError as error:
-        mend = "write it as 2026-03-05T14:30:07"
-        raise UsageError(f"--now must be a date and time in ISO 8601, found {text!r}", mend=mend) from error
+        fix = "write it as 2026-03-05T14:30:07"
+        raise UsageError(f"--now must be a date and time in ISO 8601, found {text!r}", fix=fix) from error
 
 
 def _winner(held: Material, given: Given, with_tools: bool) -> Candidate:
@@ -140,7 +140,7 @@ def _winner(held: Material, given: Given, with_tools: bool) -> Candidate:
     raise UsageError(
         f"the checkpoint has no chat template for this request: {reason}",
         where=held.path,
-        mend="give one with --template FILE",
+        fix="give one with --template FILE",
     )
 
 
@@ -150,7 +150,7 @@ def _held_tokens(held: Material | None) -> Mapping[str, Any]:
         return {}
     found = held.gguf_tokens or held_tokens(held.read, held.names if held.gguf is None else ())
     if isinstance(found, str):
-        raise UsageError(found, where=held.path, mend="give them with --special-tokens FILE")
+        raise UsageError(found, where=held.path, fix="give them with --special-tokens FILE")
     return found
 
 
@@ -160,7 +160,7 @@ def _rules(given: Given) -> Rules | None:
     applied = rules(given.version)
     if applied is None:
         what = f"what transformers {given.version} does to a conversation was not read (newest read: {NEWEST})"
-        raise UsageError(what, where="--engine-version", mend="name a release from 4.43 on, or leave the option out")
+        raise UsageError(what, where="--engine-version", fix="name a release from 4.43 on, or leave the option out")
     return applied
 
 
@@ -176,20 +176,20 @@ def _as_engine(
         return as_served(body, engine, form)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         what = f"{engine} cannot read the messages of this request: {error}"
-        raise UsageError(what, where="the request", mend="give the body of a chat completion") from error
+        raise UsageError(what, where="the request", fix="give the body of a chat completion") from error
 
 
 def _object(raw: bytes, where: str, what: str) -> dict[str, Any]:
     try:
         value = json.loads(raw.decode("utf-8-sig"))
     except RecursionError as error:
-        raise UsageError(f"{what} is nested too deeply", where=where, mend="flatten it") from error
+        raise UsageError(f"{what} is nested too deeply", where=where, fix="flatten it") from error
     except ValueError as error:
         words = error.msg if isinstance(error, json.JSONDecodeError) else "it is no UTF-8 or holds a number too long"
         line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise UsageError(f"{what} is no JSON: {words}", where=where + line, mend="correct the file") from error
+        raise UsageError(f"{what} is no JSON: {words}", where=where + line, fix="correct the file") from error
     if not isinstance(value, dict):
-        raise UsageError(f"{what} must be a JSON object", where=where, mend="correct the file")
+        raise UsageError(f"{what} must be a JSON object", where=where, fix="correct the file")
     return value
 
 
@@ -201,12 +201,12 @@ def _read(path: str, what: str) -> bytes:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with open(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    mend = "name a file, or give the text on standard input: -"
-                    raise UsageError(f"{what} is not a regular file", where=path, mend=mend)
+                    fix = "name a file, or give the text on standard input: -"
+                    raise UsageError(f"{what} is not a regular file", where=path, fix=fix)
                 raw = file.read(_MOST + 1)
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else "its name holds a NUL"
-        raise UsageError(f"{what} cannot be read: {words}", where=path, mend="name a file that can be read") from error
+        raise UsageError(f"{what} cannot be read: {words}", where=path, fix="name a file that can be read") from error
     if len(raw) > _MOST:
-        raise UsageError(f"{what} is longer than {_MOST >> 20} MiB", where=path, mend="name a shorter file")
+        raise UsageError(f"{what} is longer than {_MOST >> 20} MiB", where=path, fix="name a shorter file")
     return raw

@@ -120,7 +120,7 @@ def as_served(served: Served, rendered: Sequence[Mapping[str, str]], bos: str, i
     texts = {each: list(dict.fromkeys(held[each] for held in rendered if each in held)) for each in shown}
     counted = _counted(shown, texts, ids)
     if isinstance(counted, Unobserved):
-        return Check(name, CheckStatus.UNKNOWN, counted.reason, source, counted.mend)
+        return Check(name, CheckStatus.UNKNOWN, counted.reason, source, counted.fix)
     differ = [each for each, said in shown.items() if texts[each] and not _matches(said, texts[each], bos, counted)]
     today = " today" if clock else ""
     compared = [each for each in shown if texts[each]]

@@ -106,8 +106,8 @@ def observe(
 def _identity(resolution: Resolution, by: By) -> Iterator[Reading | Unobserved]:
     winner = resolution.winner
     if resolution.unknown:
-        mend = "name the template with the engine's own flag"
-        yield Unobserved(("chat_template",), resolution.unknown, mend)
+        fix = "name the template with the engine's own flag"
+        yield Unobserved(("chat_template",), resolution.unknown, fix)
     elif winner is None:
         yield seen("chat_template.sha256", None, "no file holds a chat template for a plain chat", by)
         yield seen("chat_template.source", None, "no file holds a chat template for a plain chat", by)
@@ -189,10 +189,10 @@ def _by_chance(analysis: Analysis | Refused, texts: Sequence[Rendered | Refused]
 def _of_chance(source: str, given: Setup) -> Iterator[Unobserved | Check]:
     """Nothing of such a text can be locked, or compared with the server's."""
     reason = f"{source} prints chance: a random choice, or the address of an object; no two renderings are alike"
-    mend = "serve a template without random, lipsum() and names of functions in its text"
-    yield Unobserved(("prompt_probes",), reason, mend)
+    fix = "serve a template without random, lipsum() and names of functions in its text"
+    yield Unobserved(("prompt_probes",), reason, fix)
     if given.served is not None:
-        yield Check("check.prompt_as_served", CheckStatus.UNKNOWN, reason, source, mend)
+        yield Check("check.prompt_as_served", CheckStatus.UNKNOWN, reason, source, fix)
 
 
 def _examined(
@@ -302,17 +302,17 @@ def _probed(texts: Sequence[Rendered | Refused], source: str, ids: _Ids, by: By)
             held[name] = answer.text
             yield seen(("prompt_probes", name, "text"), answer.sha256, f"{source}, rendered", by)
         elif answer.bounded or answer.world:
-            mend = _OUTSIDE if answer.world else "use a smaller template, or one that comes to an end"
-            yield Unobserved(("prompt_probes", name), f"not rendered: {answer.reason}", mend)
+            fix = _OUTSIDE if answer.world else "use a smaller template, or one that comes to an end"
+            yield Unobserved(("prompt_probes", name), f"not rendered: {answer.reason}", fix)
         else:
             yield seen(("prompt_probes", name, "text"), None, f"{source} refuses it: {answer.reason}", by)
     if not held or ids.path is None:
         return
     if ids.brief:
-        reason, mend = "the server's own token ids are looked at, and none are made here", "look without --quick"
+        reason, fix = "the server's own token ids are looked at, and none are made here", "look without --quick"
         for name in held:
             for key in ("token_count", "token_ids"):
-                yield Unobserved(("prompt_probes", name, key), reason, mend, due=Stage.ALL)
+                yield Unobserved(("prompt_probes", name, key), reason, fix, due=Stage.ALL)
         return
     counted = ids(list(held.values()))
     if isinstance(counted, Unobserved):
@@ -351,8 +351,8 @@ def _renders(answer: Rendered | Refused, source: str) -> Check:
     name = "check.template_renders"
     if isinstance(answer, Rendered):
         return Check(name, CheckStatus.PASS, "the template renders a plain chat", source)
-    status, mend = (CheckStatus.UNKNOWN, _OUTSIDE) if answer.world else (CheckStatus.FAIL, "serve another template")
-    return Check(name, status, f"a plain chat is not rendered: {answer.reason}", source, mend)
+    status, fix = (CheckStatus.UNKNOWN, _OUTSIDE) if answer.world else (CheckStatus.FAIL, "serve another template")
+    return Check(name, status, f"a plain chat is not rendered: {answer.reason}", source, fix)
 
 
 def _bos(answer: Rendered | Refused, tokens: Mapping[str, Any], source: str) -> Check:

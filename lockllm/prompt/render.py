@@ -63,10 +63,10 @@ def render(
         raise UsageError(
             f"the chat template is stopped: {found.reason}",
             where=where,
-            mend="use a smaller template, or one that comes to an end",
+            fix="use a smaller template, or one that comes to an end",
         )
     what = f"the chat template refuses this conversation: {found.reason}"
-    raise UsageError(what, where=where, mend="change the request or the template")
+    raise UsageError(what, where=where, fix="change the request or the template")
 
 
 def renderings(

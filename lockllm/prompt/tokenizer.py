@@ -55,8 +55,8 @@ def token_ids(
     task = {"kind": "encode", "tokenizer": os.path.abspath(path)}
     outcome = run(task, list(texts), ("tokenizers",), bounds or limits(found.st_size), program)
     if not outcome.release:
-        mend = 'pip install "lockllm-cli[tokenizers]", or name the serving interpreter with --python'
-        return Unobserved(_PATH, f"token ids were not made: {outcome.ended}", mend)
+        fix = 'pip install "lockllm-cli[tokenizers]", or name the serving interpreter with --python'
+        return Unobserved(_PATH, f"token ids were not made: {outcome.ended}", fix)
     ids = [tuple(each["ids"]) for each in outcome.answers if "ids" in each]
     if len(ids) != len(texts):
         return Unobserved(_PATH, f"tokenizer.json cannot be used: {_why(outcome)}")

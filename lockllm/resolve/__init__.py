@@ -131,11 +131,11 @@ def refuse_impossible(spec: Spec) -> None:
     """Raises SpecError for a fact that the engine cannot hold, whatever its version."""
     if spec.engine not in engines.available():
         raise SpecError(
-            f"this release cannot lock {spec.engine} yet", where=spec.where("engine.name"), mend="upgrade lockllm"
+            f"this release cannot lock {spec.engine} yet", where=spec.where("engine.name"), fix="upgrade lockllm"
         )
     problems = [
         SpecError(f"{spec.engine} cannot hold sampling.seed", where=spec.where("sampling.seed"),
-                  mend="set serve.seed, and send `seed` with each request")
+                  fix="set serve.seed, and send `seed` with each request")
         for path in spec.values
         if path == ("sampling", "seed") and spec.engine in ("vllm", "sglang", "tgi", "transformers", "lmdeploy")
     ]  # fmt: skip
@@ -156,7 +156,7 @@ def _version(
     if isinstance(seen, str) and not fits(seen):
         raise SpecError(
             f"the host runs {spec.engine} {seen}, {spec.name} asks for {asked}", where=spec.where("engine.version"),
-            mend="change the version in the spec, or install another on the host",
+            fix="change the version in the spec, or install another on the host",
         )  # fmt: skip
     if asked is not None and not is_range(asked):
         return asked, spec.name.rsplit("/", 1)[-1], None
@@ -173,7 +173,7 @@ def _version(
         has = f"; {spec.engine} {installed} is installed" if installed else ""
         raise ResolveError(
             f"no release of {spec.engine} {'in ' + asked if asked else 'can be found'}{has}", where=spec.where(f"{fact.key}"),
-            mend="give an exact version, name the serving environment with --python, or lock with --observation",
+            fix="give an exact version, name the serving environment with --python, or lock with --observation",
         )  # fmt: skip
     return release.version, "package index", release
 

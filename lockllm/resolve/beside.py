@@ -85,8 +85,8 @@ def _local(spec: Spec, prefix: Path) -> Model:
     key = keys.dotted((*prefix, "path"))
     place = named.place(spec, spec.paths[prefix])
     if not named.is_there(place):
-        mend = "name a directory or a .gguf file, relative to the spec"
-        raise SpecError(f"{key} names {spec.paths[prefix]}, which is not there", where=spec.where(key), mend=mend)
+        fix = "name a directory or a .gguf file, relative to the spec"
+        raise SpecError(f"{key} names {spec.paths[prefix]}, which is not there", where=spec.where(key), fix=fix)
     return Model(text=place, source=spec.name)
 
 

@@ -101,9 +101,7 @@ class Hub:
             what = (
                 f"{len(those):,} small files of {asked.repo} reach inference, {sum(row.size for row in those):,} bytes"
             )
-            raise ResolveError(
-                what, where=asked.where, mend="narrow them with checkpoint.include or checkpoint.exclude"
-            )
+            raise ResolveError(what, where=asked.where, fix="narrow them with checkpoint.include or checkpoint.exclude")
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             jobs = {row.path: pool.submit(self._save, asked, commit, row, root) for row in those}
             try:
@@ -129,7 +127,7 @@ class Hub:
                     _put(rows, _row(entry, url), url)
             if len(been) > MOST or (following and (len(been) == known or pages == _PAGES)):
                 what = f"{asked.repo} lists more than {MOST:,} files, or without end"
-                raise ResolveError(what, where=f"GET {shown(url)}", mend="name a repository of one model")
+                raise ResolveError(what, where=f"GET {shown(url)}", fix="name a repository of one model")
             url = following
         return rows
 
@@ -165,7 +163,7 @@ class Hub:
             pointer = file.read(len(_POINTER)) == _POINTER
         what = "sends a Git LFS pointer in place of it" if pointer else "sends other bytes than it lists"
         where = f"GET {shown(self.client.endpoint + path)}"
-        raise ResolveError(f"{row.path} of {asked.repo}: the Hub {what}", where=where, mend="try again later")
+        raise ResolveError(f"{row.path} of {asked.repo}: the Hub {what}", where=where, fix="try again later")
 
 
 def _decoded(answer: Answer, kind: type[T], wanted: str) -> T:
@@ -199,7 +197,7 @@ def _row(entry: _Entry, url: str) -> Row:
     size = lfs.size if lfs is not None and lfs.size is not None else entry.size
     if size is None or not 0 <= size < _LARGEST:
         raise ResolveError(
-            f"the Hub tells no size of {entry.path[:200]}", where=f"GET {shown(url)}", mend="see what HF_ENDPOINT names"
+            f"the Hub tells no size of {entry.path[:200]}", where=f"GET {shown(url)}", fix="see what HF_ENDPOINT names"
         )
     sha256 = (lfs.oid or lfs.sha256).removeprefix("sha256:") if lfs is not None else ""
     git = entry.oid if lfs is None and entry.oid is not None and _COMMIT.match(entry.oid) else None
@@ -209,4 +207,4 @@ def _row(entry: _Entry, url: str) -> Row:
 def _put(rows: dict[str, Row], row: Row, url: str) -> None:
     if rows.setdefault(row.path, row) != row:
         what = f"the Hub lists {row.path[:200]} twice, and not alike"
-        raise ResolveError(what, where=f"GET {shown(url)}", mend="try again later")
+        raise ResolveError(what, where=f"GET {shown(url)}", fix="try again later")

@@ -73,8 +73,8 @@ class Client:
         self.endpoint = (os.environ.get("HF_ENDPOINT") or constants.ENDPOINT).rstrip("/")
         origin = origin_of(self.endpoint)
         if origin is None:
-            where, mend = "HF_ENDPOINT", "set it to an address such as https://huggingface.co, or unset it"
-            raise UsageError(f"HF_ENDPOINT is no web address: {shown(self.endpoint)}", where=where, mend=mend)
+            where, fix = "HF_ENDPOINT", "set it to an address such as https://huggingface.co, or unset it"
+            raise UsageError(f"HF_ENDPOINT is no web address: {shown(self.endpoint)}", where=where, fix=fix)
         self._origin = origin
         self.patience = _seconds("HF_HUB_ETAG_TIMEOUT", constants.HF_HUB_ETAG_TIMEOUT)
         self._patience_for_files = _seconds("HF_HUB_DOWNLOAD_TIMEOUT", constants.HF_HUB_DOWNLOAD_TIMEOUT)
@@ -200,13 +200,13 @@ def _library() -> _Library:
         raise UsageError(
             f"the Hub's client refuses its environment: {error}",
             where="variables HF_*",
-            mend="correct the value, or unset it",
+            fix="correct the value, or unset it",
         ) from error
     except ImportError as error:
         raise ResolveError(
             f"the Hub's client cannot be imported: {error}",
             where="huggingface_hub",
-            mend='pip install "huggingface_hub>=0.30"',
+            fix='pip install "huggingface_hub>=0.30"',
         ) from error
     finally:
         if unset:
@@ -274,7 +274,7 @@ def _saved(
 
 
 def _is_broken(error: BaseException) -> bool:
-    """Whether a connection ended in the middle, which a second try may mend."""
+    """Whether a connection ended in the middle, which a second try may fix."""
     names = {each.__name__ for each in type(error).__mro__}
     return bool(names & {"RemoteProtocolError", "ReadError", "ChunkedEncodingError", "ConnectionResetError"}) or (
         "ConnectionError" in names and ("reset by peer" in str(error) or "closed connection" in str(error))

@@ -37,7 +37,7 @@ def get(url: str, accept: str, limit: int, index: str) -> Page:
 
     if not _may_be_asked(url, index):
         where = shown(url)
-        raise ResolveError("the package index has no address that can be asked", where=where, mend="set PIP_INDEX_URL")
+        raise ResolveError("the package index has no address that can be asked", where=where, fix="set PIP_INDEX_URL")
     try:
         page = within(_WHOLE, lambda: _read(url, accept, limit, index))
     except urllib.error.HTTPError as cause:
@@ -46,13 +46,13 @@ def get(url: str, accept: str, limit: int, index: str) -> Page:
         raise error from cause
     except Slow as cause:
         what = f"the package index gives no whole answer within {_WHOLE:g} s"
-        raise ResolveError(what, where=shown(url), mend=_CONNECT) from cause
+        raise ResolveError(what, where=shown(url), fix=_CONNECT) from cause
     except (OSError, ValueError, http.client.HTTPException) as cause:
         reason = str(getattr(cause, "reason", cause)).strip()[:200]
         what = f"the package index does not answer: {reason or type(cause).__name__}"
-        raise ResolveError(what, where=shown(url), mend=_CONNECT) from cause
+        raise ResolveError(what, where=shown(url), fix=_CONNECT) from cause
     if len(page.body) > limit:
-        raise ResolveError("the package index answers without end", where=shown(url), mend=_EXACT)
+        raise ResolveError("the package index answers without end", where=shown(url), fix=_EXACT)
     return page
 
 
@@ -67,7 +67,7 @@ def _read(url: str, accept: str, limit: int, index: str) -> Page:
     with _opener(index).open(request, timeout=_WAIT) as answer:
         if (coding := answer.headers.get("Content-Encoding", "identity").strip().lower()) not in ("", "identity"):
             what = f"the package index answers in {coding[:40]}, and nobody asked for that"
-            raise ResolveError(what, where=shown(url), mend=_EXACT)
+            raise ResolveError(what, where=shown(url), fix=_EXACT)
         body, length = bytearray(), answer.length or 0  # `read1` counts it down in some releases of Python alone
         while len(body) <= limit and (part := answer.read1(_PART)):
             body += part
@@ -129,9 +129,9 @@ def _plain(url: str) -> str:
 
 def _refused(status: int, where: str) -> ResolveError:
     if status == 404:
-        return ResolveError("the package index does not hold it", where=where, mend=_EXACT)
+        return ResolveError("the package index does not hold it", where=where, fix=_EXACT)
     if status in (401, 403):
-        mend = "give user and password in PIP_INDEX_URL, or an exact version in llm.toml"
-        return ResolveError(f"the package index answers {status}: it wants to know who asks", where=where, mend=mend)
-    mend = "try again, or give an exact version"
-    return ResolveError(f"the package index answers {status}", where=where, mend=mend)
+        fix = "give user and password in PIP_INDEX_URL, or an exact version in llm.toml"
+        return ResolveError(f"the package index answers {status}: it wants to know who asks", where=where, fix=fix)
+    fix = "try again, or give an exact version"
+    return ResolveError(f"the package index answers {status}", where=where, fix=fix)

@@ -56,7 +56,7 @@ def with_contents(spec: Spec, held: Lock | None = None) -> Spec:
             else:
                 values[path] = kept
     if problems:
-        raise SpecError(problems[0].what, where=problems[0].where, mend=problems[0].mend, also=tuple(problems[1:]))
+        raise SpecError(problems[0].what, where=problems[0].where, fix=problems[0].fix, also=tuple(problems[1:]))
     text = template.text if template is not None else None
     flags: Mapping[Path, str] = getattr(engine, "template_flags", {})
     flag = next((each for path, each in flags.items() if path in values), "")
@@ -166,5 +166,5 @@ def _missing(spec: Spec, path: Path, text: str, why: object) -> SpecError:
     reason = getattr(why, "strerror", None) or str(why) or "cannot be read"
     key = keys.dotted(path)
     plain = reason if reason.startswith(("is ", "cannot", "lies")) else f"cannot be read: {reason}"
-    mend = 'name a file relative to the spec, or give its content: "sha256:…"'
-    return SpecError(f"{key} names {text}, which {plain}", where=spec.where(key), mend=mend)
+    fix = 'name a file relative to the spec, or give its content: "sha256:…"'
+    return SpecError(f"{key} names {text}, which {plain}", where=spec.where(key), fix=fix)

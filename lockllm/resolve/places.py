@@ -100,8 +100,8 @@ class Finder:
         try:
             return listed.look(place.listed, wish, folder, fetched, source)
         except LockllmError as error:
-            mend = "name the repository of a language model"
-            raise type(error)(error.what, where=place.asked.where, mend=mend) from error
+            fix = "name the repository of a language model"
+            raise type(error)(error.what, where=place.asked.where, fix=fix) from error
 
     def texts(self, asked: Asked, commit: str) -> dict[str, bytes]:
         """The files of a commit that may hold a chat template, from the cache or the Hub; empty where neither gives them."""

@@ -136,7 +136,7 @@ def _files(url: str, distribution: str, index: str) -> Iterator[tuple[str, str |
     for number, (name, link, has, yanked) in enumerate(_listed(page) if "json" in page.kind else _linked(page)):
         if number == _FILES:
             what = f"the package index lists more than {_FILES:,} files of {distribution}"
-            raise ResolveError(what, where=shown(url), mend="give an exact version in llm.toml")
+            raise ResolveError(what, where=shown(url), fix="give an exact version in llm.toml")
         try:
             whole = urllib.parse.urljoin(page.url, link.partition("#")[0])
         except ValueError:
@@ -180,7 +180,7 @@ def _linked(page: Page) -> Iterator[tuple[str, str, bool, bool]]:
 
 def _no_list(why: str, url: str) -> ResolveError:
     what = f"the package index answers no list of files: {why}"
-    return ResolveError(what, where=shown(url), mend="try again, or give an exact version")
+    return ResolveError(what, where=shown(url), fix="try again, or give an exact version")
 
 
 def _version_of(name: str, distribution: str) -> str | None:

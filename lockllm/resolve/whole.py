@@ -21,21 +21,21 @@ def refuse_broken(spec: Spec, place: Place, seen: Observation) -> None:
     """Raises SpecError for files that are no checkpoint, or not all of one."""
     if place.path is None:
         return
-    key, mend = ("checkpoint.path", "name a directory or a .gguf file, relative to the spec")
+    key, fix = ("checkpoint.path", "name a directory or a .gguf file, relative to the spec")
     name = spec.path or place.path
     if spec.path is None:
-        key, mend = "checkpoint.repo", "download it again"
+        key, fix = "checkpoint.repo", "download it again"
     if not any(each.fact.path[:2] == _FILES for each in seen.readings):
         gap = next((each for each in seen.unobserved if each.path == ("checkpoint",)), None)
         reason = gap.reason.replace(place.path, name) if gap is not None else f"{name} holds no file of a checkpoint"
-        raise SpecError(reason, where=spec.where(key), mend=mend)
+        raise SpecError(reason, where=spec.where(key), fix=fix)
     for check in seen.checks:
         if check.name in _BROKEN and check.status is CheckStatus.FAIL:
             what = f"{name} is no whole checkpoint: {check.detail.replace(place.path, name)}"
-            raise SpecError(what, where=spec.where(key), mend=check.mend or mend)
+            raise SpecError(what, where=spec.where(key), fix=check.fix or fix)
     if (gap := next((each for each in seen.unobserved if each.path[:2] == _FILES), None)) is not None:
         what = f"{name} is no whole checkpoint: {gap.path[-1]!r} {gap.reason.replace(place.path, name)}"
-        raise SpecError(what, where=spec.where(key), mend=gap.mend or mend)
+        raise SpecError(what, where=spec.where(key), fix=gap.fix or fix)
 
 
 def findings(place: Place, seen: Observation) -> Iterable[str]:

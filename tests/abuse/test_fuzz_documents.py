@@ -106,9 +106,9 @@ def torn(text: str, random: Random, odd: str) -> str:
 
 
 def told(error: LockllmError) -> None:
-    """A refusal says what, and how to mend it."""
+    """A refusal says what, and how to fix it."""
     assert error.what
-    assert error.mend
+    assert error.fix
 
 
 @bounded(150)
@@ -185,7 +185,7 @@ def test_a_lock_that_reaches_out_is_refused_with_its_line(name: str) -> None:
     with pytest.raises(LockError) as caught:
         locks.read("lock_version = 1\n\n" + HOSTILE_LOCKS[name] + "\n")
     assert "line" in caught.value.where
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 def files(count: int, line: str = '"m%d" = { size = 1, sha256 = "%s" }') -> str:

@@ -141,7 +141,7 @@ def test_a_string_in_a_lock_an_observation_or_a_spec_changes_no_output(work: Pat
         f"serve.args.{quoted}": [{"value": bad + "x", "source": bad}],
         "engine.name": [{"value": bad + "y", "source": bad}],
     }
-    check = {"check.files_complete": {"status": "fail", "detail": bad, "source": bad, "mend": bad}}
+    check = {"check.files_complete": {"status": "fail", "detail": bad, "source": bad, "fix": bad}}
     raw = {
         "observation_version": 1,
         "host": bad,

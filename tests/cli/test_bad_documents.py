@@ -23,7 +23,7 @@ Kind = tuple[str, tuple[str, ...], str]
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest, folder: Path) -> Kind:
-    """A document's name, what reads it, and the mend where it is not there; the other two are good."""
+    """A document's name, what reads it, and the fix where it is not there; the other two are good."""
     name = request.param
     (folder / "llm.lock").write_text(LOCK)
     (folder / "host.json").write_text(SEEN)
@@ -35,21 +35,21 @@ def test_the_documents_are_good_but_for_what_each_test_does(kind: Kind, call: Ca
 
 
 def test_a_document_that_is_missing(kind: Kind, call: Call) -> None:
-    name, command, mend = kind
+    name, command, fix = kind
     Path(name).unlink()
     done = call(*command)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"lockllm: there is no such file\n  in    {name}\n  mend  {mend}\n"
+    assert done.err == f"lockllm: there is no such file\n  in    {name}\n  fix   {fix}\n"
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n"])
 def test_a_document_that_is_empty(kind: Kind, call: Call, data: bytes) -> None:
     name, command, _ = kind
-    mends = {"llm.toml": "write one with `lockllm init PATH`", "llm.lock": "make a lock with `lockllm lock`"}
+    fixes = {"llm.toml": "write one with `lockllm init PATH`", "llm.lock": "make a lock with `lockllm lock`"}
     Path(name).write_bytes(data)
     done = call(*command)
-    mend = mends.get(name, "write one with `lockllm observe -o FILE`")
-    assert (done.code, done.err) == (2, f"lockllm: the file is empty\n  in    {name}\n  mend  {mend}\n")
+    fix = fixes.get(name, "write one with `lockllm observe -o FILE`")
+    assert (done.code, done.err) == (2, f"lockllm: the file is empty\n  in    {name}\n  fix   {fix}\n")
 
 
 def test_a_document_that_is_a_directory(kind: Kind, call: Call) -> None:
@@ -61,7 +61,7 @@ def test_a_document_that_is_a_directory(kind: Kind, call: Call) -> None:
     if name == "llm.toml":  # a directory is taken for the one that holds the spec
         assert done.err.startswith("lockllm: there is no such file\n  in    llm.toml/llm.toml\n")
     else:
-        assert done.err == f"lockllm: this is a directory\n  in    {name}\n  mend  name a file in it\n"
+        assert done.err == f"lockllm: this is a directory\n  in    {name}\n  fix   name a file in it\n"
 
 
 def test_a_document_that_is_a_pipe(kind: Kind, call: Call) -> None:
@@ -69,7 +69,7 @@ def test_a_document_that_is_a_pipe(kind: Kind, call: Call) -> None:
     Path(name).unlink()
     os.mkfifo(name)
     done = call(*command)
-    assert (done.code, done.err) == (2, f"lockllm: this is no regular file\n  in    {name}\n  mend  name a file\n")
+    assert (done.code, done.err) == (2, f"lockllm: not a regular file\n  in    {name}\n  fix   name a file\n")
 
 
 def test_a_document_that_is_a_link_to_itself(kind: Kind, call: Call) -> None:
@@ -79,12 +79,12 @@ def test_a_document_that_is_a_link_to_itself(kind: Kind, call: Call) -> None:
     done = call(*command)
     assert done.code == 4
     assert done.err == (
-        f"lockllm: the file cannot be read: too many levels of symbolic links\n  in    {name}\n  mend  see to its permissions\n"
+        f"lockllm: the file cannot be read: too many levels of symbolic links\n  in    {name}\n  fix   see to its permissions\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("data", "what", "line", "mend"),
+    ("data", "what", "line", "fix"),
     [
         (b"\x7fELF\x02\x01\x00", "the file is binary", "", "check that it is the right file"),
         (b"a = 1\nb = '\xe4'\n", "the file is not UTF-8: byte 0xe4", ", line 2", "save it as UTF-8"),
@@ -92,11 +92,11 @@ def test_a_document_that_is_a_link_to_itself(kind: Kind, call: Call) -> None:
         (b"\x93NUMPY", "the file is not UTF-8: byte 0x93", ", line 1", "save it as UTF-8"),
     ],
 )
-def test_a_document_that_is_no_text(kind: Kind, call: Call, data: bytes, what: str, line: str, mend: str) -> None:
+def test_a_document_that_is_no_text(kind: Kind, call: Call, data: bytes, what: str, line: str, fix: str) -> None:
     name, command, _ = kind
     Path(name).write_bytes(data)
     done = call(*command)
-    assert (done.code, done.err) == (2, f"lockllm: {what}\n  in    {name}{line}\n  mend  {mend}\n")
+    assert (done.code, done.err) == (2, f"lockllm: {what}\n  in    {name}{line}\n  fix   {fix}\n")
 
 
 def test_a_document_that_is_huge(kind: Kind, call: Call) -> None:
@@ -105,7 +105,7 @@ def test_a_document_that_is_huge(kind: Kind, call: Call) -> None:
         file.truncate(1 << 40)
     done = call(*command)
     assert (done.code, done.err) == (
-        2, f"lockllm: the file holds more than 67,108,864 bytes\n  in    {name}\n  mend  check that it is the right file\n",
+        2, f"lockllm: the file holds more than 67,108,864 bytes\n  in    {name}\n  fix   check that it is the right file\n",
     )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def test_lines_may_end_as_on_windows(kind: Kind, call: Call) -> None:
 
 @pytest.mark.parametrize("name", ["llm.toml", "llm.lock"])
 @pytest.mark.parametrize(
-    ("text", "what", "where", "mend"),
+    ("text", "what", "where", "fix"),
     [
         ("[engine]\nname = \n", "this is not TOML: invalid value", ", line 2", "correct that line"),
         ("[engine]\nname = 'a'\nname = 'b'\n", "name stands twice", ", line 3", "remove one of them"),
@@ -134,13 +134,13 @@ def test_lines_may_end_as_on_windows(kind: Kind, call: Call) -> None:
     ],
 )
 def test_what_is_no_toml_is_told_with_its_line(
-    folder: Path, call: Call, name: str, text: str, what: str, where: str, mend: str
+    folder: Path, call: Call, name: str, text: str, what: str, where: str, fix: str
 ) -> None:
     (folder / "llm.lock").write_text(LOCK)
     (folder / "host.json").write_text(SEEN)
     (folder / name).write_text(text)
     done = call(*KINDS[name][0])
-    assert (done.code, done.err) == (2, f"lockllm: {what}\n  in    {name}{where}\n  mend  {mend}\n")
+    assert (done.code, done.err) == (2, f"lockllm: {what}\n  in    {name}{where}\n  fix   {fix}\n")
 
 
 def test_all_problems_of_a_spec_are_told_at_once(folder: Path, call: Call) -> None:
@@ -153,65 +153,65 @@ def test_all_problems_of_a_spec_are_told_at_once(folder: Path, call: Call) -> No
     done = call("lock")
     assert done.code == 2
     assert done.err == (
-        "lockllm: there is no fact checkpoint.revison\n  in    llm.toml, line 3\n  mend  did you mean revision?\n"
-        "lockllm: there is no engine 'vlm'\n  in    llm.toml, line 5\n  mend  did you mean vllm?\n"
+        "lockllm: there is no fact checkpoint.revison\n  in    llm.toml, line 3\n  fix   did you mean revision?\n"
+        "lockllm: there is no engine 'vlm'\n  in    llm.toml, line 5\n  fix   did you mean vllm?\n"
         'lockllm: serve.tensor_parallel_size must be a whole number, found "two"\n  in    llm.toml, line 7\n'
-        "  mend  write it without quotes: tensor_parallel_size = 2\n"
+        "  fix   write it without quotes: tensor_parallel_size = 2\n"
         "lockllm: there is no fact serve.dtpye\n  in    llm.toml, line 8\n"
-        "  mend  did you mean serve.dtype? An option of the engine without a neutral name goes under [serve.args]\n"
-        "lockllm: serve.max_num_seqs is 0, which cannot be\n  in    llm.toml, line 9\n  mend  write a number from 1 to 1,000,000,000\n"
-        "lockllm: sampling.temperature is -1, which cannot be\n  in    llm.toml, line 11\n  mend  write a number from 0 to 100\n"
-        "lockllm: there is no table polcy\n  in    llm.toml, line 12\n  mend  did you mean [policy]?\n"
+        "  fix   did you mean serve.dtype? An option of the engine without a neutral name goes under [serve.args]\n"
+        "lockllm: serve.max_num_seqs is 0, which cannot be\n  in    llm.toml, line 9\n  fix   write a number from 1 to 1,000,000,000\n"
+        "lockllm: sampling.temperature is -1, which cannot be\n  in    llm.toml, line 11\n  fix   write a number from 0 to 100\n"
+        "lockllm: there is no table polcy\n  in    llm.toml, line 12\n  fix   did you mean [policy]?\n"
         "lockllm: policy compatible is not defined for serve.dtype: dtype\n  in    llm.toml, line 14\n"
-        "  mend  write exact, report or ignore\n"
-        "lockllm: policy serve.seed is 'loose'\n  in    llm.toml, line 15\n  mend  write one of exact, compatible, report, ignore\n"
-        "lockllm: policy nope.* names no fact\n  in    llm.toml, line 16\n  mend  see `lockllm explain`\n"
-        "lockllm: there is no check check.nope\n  in    llm.toml, line 17\n  mend  did you mean check.bos_once?\n"
+        "  fix   write exact, report or ignore\n"
+        "lockllm: policy serve.seed is 'loose'\n  in    llm.toml, line 15\n  fix   write one of exact, compatible, report, ignore\n"
+        "lockllm: policy nope.* names no fact\n  in    llm.toml, line 16\n  fix   see `lockllm explain`\n"
+        "lockllm: there is no check check.nope\n  in    llm.toml, line 17\n  fix   did you mean check.bos_once?\n"
         "lockllm: policy compatible is not defined for check.bos_once: a finding\n  in    llm.toml, line 18\n"
-        "  mend  write exact, report or ignore\n"
-        "lockllm: the waiver of host.gpu names no value\n  in    llm.toml, line 19\n  mend  write found = the value that is accepted\n"
-        "lockllm: host.driver is no range: '>>5'\n  in    llm.toml, line 23\n  mend  write one such as \">=550.54.14\"\n"
-        "lockllm: host.gpu_count must be a whole number, found true\n  in    llm.toml, line 24\n  mend  write a whole number\n"
+        "  fix   write exact, report or ignore\n"
+        "lockllm: the waiver of host.gpu names no value\n  in    llm.toml, line 19\n  fix   write found = the value that is accepted\n"
+        "lockllm: host.driver is no range: '>>5'\n  in    llm.toml, line 23\n  fix   write one such as \">=550.54.14\"\n"
+        "lockllm: host.gpu_count must be a whole number, found true\n  in    llm.toml, line 24\n  fix   write a whole number\n"
     )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1\n", "there is no table x\n  in    llm.toml, line 1\n  mend  remove it"),
+        ("x = 1\n", "there is no table x\n  in    llm.toml, line 1\n  fix   remove it"),
         ("[checkpoint]\n[engine]\n", "the spec names no checkpoint\n  in    llm.toml, line 1\n"
-         "  mend  write [checkpoint] and repo = \"OWNER/NAME\" or path = \"DIR\""),
-        ('[checkpoint]\nrepo = "a/b"\n', "the spec names no engine\n  in    llm.toml\n  mend  write [engine] and name = \"vllm\" "
+         "  fix   write [checkpoint] and repo = \"OWNER/NAME\" or path = \"DIR\""),
+        ('[checkpoint]\nrepo = "a/b"\n', "the spec names no engine\n  in    llm.toml\n  fix   write [engine] and name = \"vllm\" "
          "(one of vllm, sglang, llama.cpp, tgi, ollama, tensorrt-llm, lmdeploy, transformers, llama-cpp-python)"),
-        ('[checkpoint]\nrepo = "a/b/c"\n', "'a/b/c' is no repository\n  in    llm.toml, line 2\n  mend  write \"OWNER/NAME\""),
+        ('[checkpoint]\nrepo = "a/b/c"\n', "'a/b/c' is no repository\n  in    llm.toml, line 2\n  fix   write \"OWNER/NAME\""),
         ('[checkpoint]\nrepo = "a/b"\npath = "c"\n', "checkpoint names a repo and a path\n  in    llm.toml, line 3\n"
-         "  mend  keep one of them"),
+         "  fix   keep one of them"),
         ('[checkpoint]\npath = "c"\nrevision = "main"\n', "a path has no revision\n  in    llm.toml, line 3\n"
-         "  mend  remove it, or name a repo"),
-        ('[checkpoint]\npath = 3\n', "checkpoint.path must be a text, found 3\n  in    llm.toml, line 2\n  mend  write it in quotes"),
+         "  fix   remove it, or name a repo"),
+        ('[checkpoint]\npath = 3\n', "checkpoint.path must be a text, found 3\n  in    llm.toml, line 2\n  fix   write it in quotes"),
         ('[checkpoint]\ndtype = "bfloat16"\n', "checkpoint.dtype is found out, not set\n  in    llm.toml, line 2\n"
-         "  mend  remove it; `lockllm lock` fills it"),
+         "  fix   remove it; `lockllm lock` fills it"),
         ('[checkpoint]\ninclude = "*"\n', "checkpoint.include must be a list of texts, found \"*\"\n  in    llm.toml, line 2\n"
-         "  mend  write [\"*.safetensors\"]"),
+         "  fix   write [\"*.safetensors\"]"),
         ('[serve]\nenforce_eager = "true"\n', "serve.enforce_eager must be true or false, found \"true\"\n  in    llm.toml, line 2\n"
-         "  mend  write it without quotes: enforce_eager = true"),
-        ('serve = 1\n', "serve is no table\n  in    llm.toml, line 1\n  mend  write [serve]"),
+         "  fix   write it without quotes: enforce_eager = true"),
+        ('serve = 1\n', "serve is no table\n  in    llm.toml, line 1\n  fix   write [serve]"),
         ('[engine]\nversion = "new"\n', "engine.version is 'new'\n  in    llm.toml, line 2\n"
-         "  mend  write a range such as \">=0.10,<0.11\" or one version"),
+         "  fix   write a range such as \">=0.10,<0.11\" or one version"),
         ('[[waive]]\nfact = "host.gpu"\nfound = "x"\nreason = " "\n', "the waiver of host.gpu gives no reason\n"
-         "  in    llm.toml, line 1\n  mend  write reason = \"why it is accepted\""),
+         "  in    llm.toml, line 1\n  fix   write reason = \"why it is accepted\""),
         ('[[waive]]\nfact = "host.gpu"\nfound = "x"\nreason = "y"\nuntil = "soon"\n', "until of the waiver of host.gpu is no date\n"
-         "  in    llm.toml, line 1\n  mend  write until = 2027-03-31"),
+         "  in    llm.toml, line 1\n  fix   write until = 2027-03-31"),
         (SPEC + '[[waive]]\nfact = "host.gpux"\nfound = "x"\nreason = "y"\n',
             "a waiver names no fact: host.gpux\n  in    llm.toml, line 7\n"
-         "  mend  did you mean host.gpu?"),
+         "  fix   did you mean host.gpu?"),
         ('[waive]\nfact = "host.gpu"\n', "waive is no list of tables\n  in    llm.toml, line 1\n"
-         "  mend  write [[waive]] with fact, found and reason"),
-        ('[packages]\ntorch = 2\n', "packages.torch must be a text, found 2\n  in    llm.toml, line 2\n  mend  write a text"),
-        ('[env]\nVLLM_X = 1\n', "env.VLLM_X must be a text, found 1\n  in    llm.toml, line 2\n  mend  write a text"),
+         "  fix   write [[waive]] with fact, found and reason"),
+        ('[packages]\ntorch = 2\n', "packages.torch must be a text, found 2\n  in    llm.toml, line 2\n  fix   write a text"),
+        ('[env]\nVLLM_X = 1\n', "env.VLLM_X must be a text, found 1\n  in    llm.toml, line 2\n  fix   write a text"),
     ],
 )  # fmt: skip
-def test_a_problem_of_a_spec_is_told_with_file_line_key_and_mend(
+def test_a_problem_of_a_spec_is_told_with_file_line_key_and_fix(
     folder: Path, call: Call, text: str, message: str
 ) -> None:
     (folder / "llm.toml").write_text(text)
@@ -224,29 +224,29 @@ def test_a_problem_of_a_spec_is_told_with_file_line_key_and_mend(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[engine]\n", "the file holds no lock_version\n  in    llm.lock\n  mend  make a lock with `lockllm lock`"),
+        ("[engine]\n", "the file holds no lock_version\n  in    llm.lock\n  fix   make a lock with `lockllm lock`"),
         ("lock_version = 2\n", "lock_version 2 is newer than this lockllm reads (1)\n  in    llm.lock, line 1\n"
-         "  mend  upgrade lockllm on this host"),
-        ('lock_version = "1"\n', "lock_version is '1'\n  in    llm.lock, line 1\n  mend  make a new lock with `lockllm lock`"),
-        ("lock_version = 0\n", "lock_version is 0\n  in    llm.lock, line 1\n  mend  make a new lock with `lockllm lock`"),
-        ("lock_version = true\n", "lock_version is True\n  in    llm.lock, line 1\n  mend  make a new lock with `lockllm lock`"),
+         "  fix   upgrade lockllm on this host"),
+        ('lock_version = "1"\n', "lock_version is '1'\n  in    llm.lock, line 1\n  fix   make a new lock with `lockllm lock`"),
+        ("lock_version = 0\n", "lock_version is 0\n  in    llm.lock, line 1\n  fix   make a new lock with `lockllm lock`"),
+        ("lock_version = true\n", "lock_version is True\n  in    llm.lock, line 1\n  fix   make a new lock with `lockllm lock`"),
         (LOCK + "[policy]\nx = 'loose'\n", "policy x is 'loose'\n  in    llm.lock, line 6\n"
-         "  mend  write one of exact, compatible, report, ignore"),
+         "  fix   write one of exact, compatible, report, ignore"),
         (LOCK + "[requires]\n\"host.driver\" = 5\n", "requires of host.driver must be a text\n  in    llm.lock, line 6\n"
-         "  mend  run `lockllm lock`"),
+         "  fix   run `lockllm lock`"),
         (LOCK + "[absent]\nserve = \"x\"\n", "absent.serve must be a list of texts\n  in    llm.lock, line 6\n"
-         "  mend  run `lockllm lock`"),
+         "  fix   run `lockllm lock`"),
         (LOCK + "[checkpoint.files]\n\"a\" = { size = 1 }\n", "checkpoint.files.a must be { size = BYTES, sha256 = \"…\" }\n"
-         "  in    llm.lock, line 6\n  mend  run `lockllm lock`"),
+         "  in    llm.lock, line 6\n  fix   run `lockllm lock`"),
         (LOCK + f"[checkpoint.files]\n\"../a\" = {{ size = 1, sha256 = \"{'0' * 64}\" }}\n",
-         "'../a' is no name inside a checkpoint\n  in    llm.lock, line 6\n  mend  remove the line, or run `lockllm lock`"),
+         "'../a' is no name inside a checkpoint\n  in    llm.lock, line 6\n  fix   remove the line, or run `lockllm lock`"),
         (LOCK + f"[checkpoint.files]\n\"/etc/passwd\" = {{ size = 1, sha256 = \"{'0' * 64}\" }}\n",
-         "'/etc/passwd' is no name inside a checkpoint\n  in    llm.lock, line 6\n  mend  remove the line, or run `lockllm lock`"),
+         "'/etc/passwd' is no name inside a checkpoint\n  in    llm.lock, line 6\n  fix   remove the line, or run `lockllm lock`"),
         (LOCK + "[[waive]]\nfact = 'host.gpu'\n", "the waiver of host.gpu names no value\n  in    llm.lock, line 5\n"
-         "  mend  write found = the value that is accepted"),
+         "  fix   write found = the value that is accepted"),
     ],
 )  # fmt: skip
-def test_a_problem_of_a_lock_is_told_with_line_and_mend(folder: Path, call: Call, text: str, message: str) -> None:
+def test_a_problem_of_a_lock_is_told_with_line_and_fix(folder: Path, call: Call, text: str, message: str) -> None:
     (folder / "llm.lock").write_text(text)
     (folder / "host.json").write_text(SEEN)
     done = call("verify", "--observation", "host.json")
@@ -260,27 +260,27 @@ MEND = "write one with `lockllm observe -o FILE`"
     ("text", "message"),
     [
         ("{", "this is not JSON: expecting property name enclosed in double quotes\n  in    host.json, line 1\n"
-         "  mend  write it again with `lockllm observe -o FILE`"),
-        ("[]", f"an observation is a JSON object\n  in    host.json\n  mend  {MEND}"),
-        ("{}", f"the file holds no observation_version\n  in    host.json\n  mend  {MEND}"),
+         "  fix   write it again with `lockllm observe -o FILE`"),
+        ("[]", f"an observation is a JSON object\n  in    host.json\n  fix   {MEND}"),
+        ("{}", f"the file holds no observation_version\n  in    host.json\n  fix   {MEND}"),
         ('{"observation_version": 2}', "observation_version 2 is newer than this lockllm reads (1)\n  in    host.json\n"
-         "  mend  upgrade lockllm here"),
-        ('{"observation_version": 1}', f"facts must be an object of readings\n  in    host.json\n  mend  {MEND}"),
-        ('{"observation_version": 1, "fact": {}}', "an observation has no key 'fact'\n  in    host.json\n  mend  did you mean facts?"),
+         "  fix   upgrade lockllm here"),
+        ('{"observation_version": 1}', f"facts must be an object of readings\n  in    host.json\n  fix   {MEND}"),
+        ('{"observation_version": 1, "fact": {}}', "an observation has no key 'fact'\n  in    host.json\n  fix   did you mean facts?"),
         ('{"observation_version": 1, "facts": {"a": 1}}', "a must be a list of readings\n  in    host.json\n"
-         '  mend  write [{"value": …, "source": "…", "by": "endpoint"}]'),
+         '  fix   write [{"value": …, "source": "…", "by": "endpoint"}]'),
         ('{"observation_version": 1, "facts": {"a": [], "a": []}}', "the key 'a' stands twice\n  in    host.json\n"
-         "  mend  write it again with `lockllm observe -o FILE`"),
+         "  fix   write it again with `lockllm observe -o FILE`"),
         ('{"observation_version": 1, "facts": {"a..b": []}}', "'a..b' is no key of a fact\n  in    host.json\n"
-         "  mend  write it as a TOML dotted key"),
+         "  fix   write it as a TOML dotted key"),
         ('{"observation_version": 1, "facts": {"a": [{"value": NaN}]}}', "this JSON is nested too deeply or holds an impossible number\n"
-         "  in    host.json\n  mend  write it again with `lockllm observe -o FILE`"),
+         "  in    host.json\n  fix   write it again with `lockllm observe -o FILE`"),
         ('{"observation_version": 1, "facts": ' + "[" * 100_000, "this JSON is nested too deeply or holds an impossible number\n"
-         "  in    host.json\n  mend  write it again with `lockllm observe -o FILE`"),
+         "  in    host.json\n  fix   write it again with `lockllm observe -o FILE`"),
         ('{"observation_version": 1, "facts": {"a": [{"value": 1, "by": "gossip"}]}}', "a reading of a is by 'gossip'\n"
-         "  in    host.json\n  mend  write one of library, worker, endpoint, process, plan, log, package, file, rule, default"),
+         "  in    host.json\n  fix   write one of library, worker, endpoint, process, plan, log, package, file, rule, default"),
         ('{"observation_version": 1, "facts": {}, "stage": "later"}', "stage is 'later'\n  in    host.json\n"
-         "  mend  write one of preflight, live, all"),
+         "  fix   write one of preflight, live, all"),
     ],
 )  # fmt: skip
 def test_a_problem_of_an_observation_is_told(folder: Path, call: Call, text: str, message: str) -> None:

@@ -59,7 +59,7 @@ def test_a_document_that_may_not_be_read(folder: Path, powerless: Sequence[str])
     (folder / "llm.lock").chmod(0)
     done = process(folder, "verify", before=powerless)
     assert (done.code, done.err) == (
-        4, "lockllm: the file cannot be read: permission denied\n  in    llm.lock\n  mend  see to its permissions\n",
+        4, "lockllm: the file cannot be read: permission denied\n  in    llm.lock\n  fix   see to its permissions\n",
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def test_a_folder_that_may_not_be_written(folder: Path, powerless: Sequence[str]
         folder.chmod(0o755)
     assert (done.code, done.err) == (
         4, "lockllm: the file cannot be written: permission denied\n  in    llm.lock\n"
-        "  mend  see to the permissions of its directory\n",
+        "  fix   see to the permissions of its directory\n",
     )  # fmt: skip
     assert (folder / "llm.lock").read_text() == LOCK
 
@@ -85,7 +85,7 @@ def test_a_folder_that_may_not_be_written(folder: Path, powerless: Sequence[str]
 def test_a_folder_that_is_not_there(folder: Path, call: Call, command: tuple[str, ...], name: str) -> None:
     done = call(*command, name)
     assert (done.code, done.err.splitlines()[-3:]) == (
-        4, ["lockllm: the file cannot be written: no such file or directory", f"  in    {name}", "  mend  make its directory"],
+        4, ["lockllm: the file cannot be written: no such file or directory", f"  in    {name}", "  fix   make its directory"],
     )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def test_a_folder_that_is_not_there(folder: Path, call: Call, command: tuple[str
 def test_a_full_device(folder: Path, call: Call, command: tuple[str, ...]) -> None:
     done = call(*command, "/dev/full", *(["--force"] if command[0] == "init" else []))
     assert (done.code, done.err.splitlines()[-3:]) == (
-        4, ["lockllm: the file cannot be written: no space left on device", "  in    /dev/full", "  mend  free some space"],
+        4, ["lockllm: the file cannot be written: no space left on device", "  in    /dev/full", "  fix   free some space"],
     )  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def test_a_full_disk_keeps_the_old_lock(folder: Path) -> None:
         pytest.skip("mount namespaces are not allowed here")
     done = process(folder, "lock", "-o", "disk/llm.lock", before=unshare)
     assert done.err == (
-        "lockllm: the file cannot be written: no space left on device\n  in    disk/llm.lock\n  mend  free some space\n"
+        "lockllm: the file cannot be written: no space left on device\n  in    disk/llm.lock\n  fix   free some space\n"
     )
     assert done.out == f"code 4\nfiller\nllm.lock\n{LOCK}"
 
@@ -126,7 +126,7 @@ def test_output_that_cannot_be_written(folder: Path, command: tuple[str, ...]) -
     with open("/dev/full", "w") as full:
         done = process(folder, *command, stdout=full)
     assert (done.code, done.err) == (
-        4, "lockllm: the output cannot be written: no space left on device\n  mend  free some space\n",
+        4, "lockllm: the output cannot be written: no space left on device\n  fix   free some space\n",
     )  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def test_a_checkpoint_that_is_none(folder: Path, call: Call, make: Any) -> None:
     done = call("lock")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        f"lockllm: {what}\n  in    llm.toml, line 2\n  mend  name a directory or a .gguf file, relative to the spec\n"
+        f"lockllm: {what}\n  in    llm.toml, line 2\n  fix   name a directory or a .gguf file, relative to the spec\n"
     )
     assert not (folder / "llm.lock").exists()
 
@@ -230,7 +230,7 @@ def test_a_checkpoint_without_weights(folder: Path, call: Call) -> None:
     done = call("lock")
     assert (done.code, done.err) == (
         2, "lockllm: model is no whole checkpoint: no weight file is there\n  in    llm.toml, line 2\n"
-        "  mend  download the checkpoint again\n",
+        "  fix   download the checkpoint again\n",
     )  # fmt: skip
     assert not (folder / "llm.lock").exists()
 
@@ -297,7 +297,7 @@ def test_a_port_on_which_nothing_listens(folder: Path, call: Call) -> None:
         port = taken.getsockname()[1]
     done = call("verify", "--server", f"http://127.0.0.1:{port}", "--format", "json")
     assert done.code == 3
-    assert {(each["status"], each["reason"], each["mend"]) for each in done.json["results"]} == {
+    assert {(each["status"], each["reason"], each["fix"]) for each in done.json["results"]} == {
         (
             "unknown",
             f"GET http://127.0.0.1:{port}/version: nothing listens there",
@@ -321,7 +321,7 @@ def test_a_web_server_that_is_no_engine_is_unknown(
         results = {each["fact"]: each for each in done.json["results"]}
         assert results["engine.name"]["status"] == "unknown"
         assert results["engine.name"]["reason"]
-        assert results["engine.name"]["mend"]
+        assert results["engine.name"]["fix"]
         done = call("init", "--server", url)
         assert (done.code, (folder / "llm.toml").read_text()) == (2, SPEC)
 
@@ -344,7 +344,7 @@ def test_an_address_that_is_none(folder: Path, call: Call, url: str, what: str) 
     (folder / "llm.lock").write_text(LOCK)
     done = call("verify", "--server", url)
     assert (done.code, done.err) == (
-        2, f"lockllm: {what}\n  in    --server\n  mend  name it like http://127.0.0.1:8000\n",
+        2, f"lockllm: {what}\n  in    --server\n  fix   name it like http://127.0.0.1:8000\n",
     )  # fmt: skip
 
 
@@ -355,7 +355,7 @@ def test_a_pid_that_is_gone(folder: Path, call: Call) -> None:
     done = call("verify", "--pid", str(ended.pid))
     assert (done.code, done.err) == (
         2, f"lockllm: no process {ended.pid}\n  in    --pid {ended.pid}\n"
-        "  mend  find the server with `ps -ef`, or name its address with --server\n",
+        "  fix   find the server with `ps -ef`, or name its address with --server\n",
     )  # fmt: skip
 
 
@@ -366,7 +366,7 @@ def test_a_pid_that_is_no_server(folder: Path, call: Call) -> None:
         other.kill()
     assert (done.code, done.out, done.err) == (
         2, "", f"lockllm: process {other.pid} (sleep) is no server\n  in    --pid {other.pid}\n"
-        "  mend  find the server with `ps -ef`, or name its address with --server\n",
+        "  fix   find the server with `ps -ef`, or name its address with --server\n",
     )  # fmt: skip
 
 
@@ -404,10 +404,10 @@ def test_a_server_is_told_by_its_port(folder: Path, call: Call) -> None:
     ("arguments", "message"),
     [
         (("--api-key-env", "NO_SUCH_KEY"), "the variable NO_SUCH_KEY is not set\n  in    --api-key-env\n"
-         "  mend  export NO_SUCH_KEY, or name another variable"),
+         "  fix   export NO_SUCH_KEY, or name another variable"),
         (("--python", "/no/such/python"), "no interpreter at /no/such/python\n  in    --python\n"
-         "  mend  name the python of the serving environment"),
-        (("--observation", "no.json"), "there is no such file\n  in    no.json\n  mend  write one with `lockllm observe -o FILE`"),
+         "  fix   name the python of the serving environment"),
+        (("--observation", "no.json"), "there is no such file\n  in    no.json\n  fix   write one with `lockllm observe -o FILE`"),
     ],
 )  # fmt: skip
 def test_a_source_that_is_not_there(folder: Path, call: Call, arguments: tuple[str, ...], message: str) -> None:
@@ -421,5 +421,5 @@ def test_a_checkpoint_that_is_named_and_not_there(folder: Path, call: Call) -> N
     done = call("verify", "--stage", "preflight", "--checkpoint", "nowhere")
     assert (done.code, done.out, done.err) == (
         2, "", "lockllm: no checkpoint at nowhere\n  in    --checkpoint\n"
-        "  mend  name a directory, an HF cache snapshot or a .gguf file\n",
+        "  fix   name a directory, an HF cache snapshot or a .gguf file\n",
     )  # fmt: skip

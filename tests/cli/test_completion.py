@@ -35,7 +35,7 @@ def test_a_shell_that_is_not_known_is_an_error_with_the_known_ones(
     assert run(["completion", "tcsh"]) == 2
     assert capsys.readouterr().err == (
         "lockllm: no completion is written for the shell 'tcsh'\n  in    the command line\n"
-        "  mend  name one: lockllm completion bash|zsh|fish\n"
+        "  fix   name one: lockllm completion bash|zsh|fish\n"
     )
     monkeypatch.setenv("SHELL", "")
     assert run(["completion"]) == 2

@@ -124,10 +124,10 @@ def test_what_is_neither_file_nor_revision_is_told(
     repository: Path, call: Call, sides: tuple[str, ...], message: str | None
 ) -> None:
     done = call("diff", *sides)
-    mend = "lockllm diff BEFORE AFTER" if len(sides) == 3 and sides[0] == "a" else "lockllm diff HEAD~1 llm.lock"
+    fix = "lockllm diff BEFORE AFTER" if len(sides) == 3 and sides[0] == "a" else "lockllm diff HEAD~1 llm.lock"
     assert (done.code, done.out) == (2, "")
     if message is not None:
-        assert done.err == f"lockllm: {message}\n  in    the command line\n  mend  {mend}\n"
+        assert done.err == f"lockllm: {message}\n  in    the command line\n  fix   {fix}\n"
     assert not (repository / "stolen").exists()
 
 
@@ -144,7 +144,7 @@ def test_without_git_two_files_do(tmp_path: Path, call: Call, monkeypatch: pytes
     assert call("diff", "llm.lock", "llm.lock").code == 0
     done = call("diff", "HEAD", "llm.lock")
     assert (done.code, done.err) == (
-        2, "lockllm: there is no file 'HEAD', and git is not installed\n  in    the command line\n  mend  name two files\n",
+        2, "lockllm: there is no file 'HEAD', and git is not installed\n  in    the command line\n  fix   name two files\n",
     )  # fmt: skip
 
 

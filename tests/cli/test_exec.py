@@ -239,18 +239,18 @@ def test_a_script_is_refused_and_named_in_the_report_where_it_is_let_through(hos
     done = execute(host, *PLAIN, *LET, "--", "./start.sh", "--seed", "8")
     assert (done.returncode, told(done)["argv"][-1]) == (0, "8")
     assert "warning     the command is not read: start.sh is no program" in done.stderr
-    assert "NOT SEEN, only told" in done.stderr
+    assert "NOT SEEN (informational)" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("program", "code", "message"),
     [
         ("no-such-server", 2, ("lockllm: there is no program 'no-such-server'\n  in    the command after --\n"
-         "  mend  name it by its whole path\n")),
+         "  fix   name it by its whole path\n")),
         ("./llm.toml", 2, ("lockllm: './llm.toml' cannot be run: permission denied\n  in    the command after --\n"
-         "  mend  make it executable, or name the program that runs it\n")),
-        ("./model", 2, "lockllm: './model' is a directory\n  in    the command after --\n  mend  name the program\n"),
-        ("", 2, "lockllm: there is no program ''\n  in    the command after --\n  mend  name it by its whole path\n"),
+         "  fix   make it executable, or name the program that runs it\n")),
+        ("./model", 2, "lockllm: './model' is a directory\n  in    the command after --\n  fix   name the program\n"),
+        ("", 2, "lockllm: there is no program ''\n  in    the command after --\n  fix   name it by its whole path\n"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_told(host: Path, program: str, code: int, message: str) -> None:
@@ -266,14 +266,14 @@ def test_a_program_that_the_system_refuses_is_told(host: Path) -> None:
     assert done.returncode == 4
     assert done.stderr.endswith(
         "lockllm: the command cannot be run: exec format error\n  in    ./broken\n"
-        "  mend  check that it is a program of this machine\n"
+        "  fix   check that it is a program of this machine\n"
     )
 
 
 def test_no_command_is_an_error(host: Path) -> None:
     done = execute(host)
     assert (done.returncode, done.stderr) == (
-        2, "lockllm: missing argument '-- CMD...'\n  mend  see `lockllm exec --help`\n",
+        2, "lockllm: missing argument '-- CMD...'\n  fix   see `lockllm exec --help`\n",
     )  # fmt: skip
 
 

@@ -103,7 +103,7 @@ def test_a_command_after_dashes_is_read_and_not_run(capsys: pytest.CaptureFixtur
         (["--log", "/nowhere", "--engine", "vllm"], "lockllm: the log cannot be read: no such file or directory\n"),
         (
             ["model", "--engine", "vlm"],
-            "lockllm: no engine 'vlm' is known\n  in    --engine\n  mend  did you mean vllm?\n",
+            "lockllm: no engine 'vlm' is known\n  in    --engine\n  fix   did you mean vllm?\n",
         ),
     ],
 )

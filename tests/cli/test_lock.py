@@ -74,7 +74,7 @@ def test_checking_a_stale_lock_names_its_facts(folder: Path, call: Call) -> None
     done = call("lock", "--check")
     assert done.code == 1
     assert done.out == (
-        "llm.lock is stale: 2 facts\n  serve.dtype\n  serve.kv_cache_dtype\n  mend  run `lockllm lock`\n"
+        "llm.lock is stale: 2 facts\n  serve.dtype\n  serve.kv_cache_dtype\n  fix   run `lockllm lock`\n"
     )
     assert (folder / "llm.lock").read_bytes() == before
 
@@ -90,7 +90,7 @@ def test_checking_without_a_lock_is_an_error(folder: Path, call: Call) -> None:
     assert done.code == 2
     assert done.err == (
         "lockllm: there is no such file\n  in    llm.lock\n"
-        "  mend  make one with `lockllm lock`, or name it: lockllm verify PATH\n"
+        "  fix   make one with `lockllm lock`, or name it: lockllm verify PATH\n"
     )
 
 
@@ -244,10 +244,10 @@ def test_a_host_that_disagrees_is_an_error_and_the_old_lock_stays(folder: Path, 
     assert done.err == (
         "lockllm: the host shows serve.dtype = float16, llm.toml resolves to bfloat16, and 1 fact follows from it\n"
         "  in    llm.toml, line 8; seen at seen\n"
-        "  mend  change the spec, or the host, or take the host's: --accept-observed serve.dtype\n"
+        "  fix   change the spec, or the host, or take the host's: --accept-observed serve.dtype\n"
         "lockllm: the host shows serve.seed = 7, llm.toml resolves to 0\n"
         "  in    llm.toml; seen at seen\n"
-        "  mend  change the spec, or the host, or take the host's: --accept-observed serve.seed\n"
+        "  fix   change the spec, or the host, or take the host's: --accept-observed serve.seed\n"
     )
     assert (folder / "llm.lock").read_bytes() == before
     done = call("lock", "--observation", seen, "--accept-observed", "serve.*")
@@ -307,7 +307,7 @@ def test_an_engine_outside_the_spec_is_an_error(folder: Path, call: Call, asked:
     assert done.code == 2
     assert done.err == (
         f"lockllm: the host runs vllm 0.10.2, llm.toml asks for {named}\n"
-        "  in    llm.toml, line 6\n  mend  change the version in the spec, or install another on the host\n"
+        "  in    llm.toml, line 6\n  fix   change the version in the spec, or install another on the host\n"
     )
 
 
@@ -317,7 +317,7 @@ def test_taking_facts_from_a_host_needs_an_observation(folder: Path, call: Call,
     assert done.code == 2
     assert done.err == (
         f"lockllm: {option} takes facts from an observation, and there is none\n"
-        "  in    the command line\n  mend  add --observation FILE\n"
+        "  in    the command line\n  fix   add --observation FILE\n"
     )
 
 
@@ -325,13 +325,13 @@ def test_taking_facts_from_a_host_needs_an_observation(folder: Path, call: Call,
     ("arguments", "message"),
     [
         (("--upgrade-fact", "serve.dtpye"), ("lockllm: --upgrade-fact 'serve.dtpye' hits no fact\n  in    the command line\n"
-         "  mend  did you mean serve.dtype?\n")),
+         "  fix   did you mean serve.dtype?\n")),
         (("--upgrade-fact", "a..b"), ("lockllm: --upgrade-fact 'a..b' is no key or glob\n  in    the command line\n"
-         "  mend  write host.* or checkpoint.files.\"config.json\"\n")),
+         "  fix   write host.* or checkpoint.files.\"config.json\"\n")),
         (("--pin", "kernels.x", "--observation", "host.json"), ("lockllm: --pin 'kernels.x' hits no observed fact\n"
-         "  in    the command line\n  mend  see the keys in the observation\n")),
+         "  in    the command line\n  fix   see the keys in the observation\n")),
         (("--upgrade-facts", "x"), ("lockllm: no such option --upgrade-facts; did you mean --upgrade-fact?\n"
-         "  mend  see `lockllm lock --help`\n")),
+         "  fix   see `lockllm lock --help`\n")),
     ],
 )  # fmt: skip
 def test_what_hits_nothing_is_an_error(folder: Path, call: Call, arguments: tuple[str, ...], message: str) -> None:
@@ -394,7 +394,7 @@ def test_offline_asks_no_index(folder: Path, call: Call) -> None:
     spec(folder, base=SPEC.replace('"0.10.2"', '">=99"'))
     done = call("lock", "--offline")
     assert (done.code, done.err) == (
-        4, "lockllm: the version of the engine is not known offline\n  in    --offline\n  mend  give an exact version\n",
+        4, "lockllm: the version of the engine is not known offline\n  in    --offline\n  fix   give an exact version\n",
     )  # fmt: skip
     spec(folder)
     assert call("lock", "--offline").code == 0
@@ -417,7 +417,7 @@ def test_a_lock_that_cannot_be_read_is_never_overwritten(folder: Path, call: Cal
     assert (done.code, (folder / "llm.lock").read_text()) == (2, "lock_version = 2\n")
     assert done.err == (
         "lockllm: lock_version 2 is newer than this lockllm reads (1)\n  in    llm.lock, line 1\n"
-        "  mend  upgrade lockllm on this host\n"
+        "  fix   upgrade lockllm on this host\n"
     )
 
 

@@ -175,7 +175,7 @@ def test_a_damaged_layer_is_told_though_its_manifest_stands(call: Call, host: Pa
     assert code == 1
     assert check["status"] == "fail"
     assert f"{kind}: {len(left)} bytes are there" in check["detail"]
-    assert check["mend"].endswith("ollama pull qwen3.5:latest")
+    assert check["fix"].endswith("ollama pull qwen3.5:latest")
 
 
 def test_a_model_that_shares_its_weights_is_told_by_the_server(call: Call, host: Path) -> None:

@@ -66,7 +66,7 @@ def test_init_never_overwrites(folder: Path, call: Call) -> None:
     done = call("init", "model")
     assert (done.code, (folder / "llm.toml").read_text()) == (2, SPEC)
     assert done.err == (
-        "lockllm: the file is there already\n  in    llm.toml\n  mend  name another with -o, or add --force\n"
+        "lockllm: the file is there already\n  in    llm.toml\n  fix   name another with -o, or add --force\n"
     )
     assert call("init", "model", "--force").code == 0
     assert (folder / "llm.toml").read_text() != SPEC
@@ -79,7 +79,7 @@ def test_init_looks_at_one_thing(folder: Path, call: Call, arguments: tuple[str,
     done = call("init", "-o", "x.toml", *arguments)
     assert (done.code, done.err) == (
         2, "lockllm: init needs one thing to look at\n  in    the command line\n"
-        "  mend  lockllm init PATH, lockllm init -- CMD, or lockllm init --server URL\n",
+        "  fix   lockllm init PATH, lockllm init -- CMD, or lockllm init --server URL\n",
     )  # fmt: skip
 
 
@@ -88,11 +88,11 @@ def test_init_looks_at_one_thing(folder: Path, call: Call, arguments: tuple[str,
     [
         (
             ("nowhere",),
-            "no checkpoint at nowhere: no such file or directory\n  in    nowhere\n  mend  name a directory,"
+            "no checkpoint at nowhere: no such file or directory\n  in    nowhere\n  fix   name a directory,"
             " an HF cache snapshot or a .gguf file",
         ),
-        (("--",), "no command stands after --\n  in    the command line\n  mend  lockllm init -- vllm serve MODEL"),
-        (("--engine", "vlm", "model"), "no engine 'vlm' is known\n  in    --engine\n  mend  did you mean vllm?"),
+        (("--",), "no command stands after --\n  in    the command line\n  fix   lockllm init -- vllm serve MODEL"),
+        (("--engine", "vlm", "model"), "no engine 'vlm' is known\n  in    --engine\n  fix   did you mean vllm?"),
     ],
 )
 def test_init_tells_what_it_cannot_look_at(folder: Path, call: Call, arguments: tuple[str, ...], message: str) -> None:
@@ -119,7 +119,7 @@ def test_an_observation_can_be_narrowed(folder: Path, call: Call) -> None:
     assert not any(key.startswith("checkpoint.files") for key in chosen["facts"])
     done = call("observe", "--stage", "preflight", "--only", "checkpoitn")
     assert (done.code, done.err) == (
-        2, "lockllm: --only 'checkpoitn' hits no observed fact\n  in    the command line\n  mend  did you mean checkpoint?\n",
+        2, "lockllm: --only 'checkpoitn' hits no observed fact\n  in    the command line\n  fix   did you mean checkpoint?\n",
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def test_a_command_for_an_engine_that_is_not_known_is_refused(tmp_path: Path, ca
     done = call("command")
     assert done.code == 2
     assert done.err == (
-        f"lockllm: this lockllm knows no engine 'zukunft'\n  in    llm.lock\n  mend  lock one of {', '.join(engines.available())}\n"
+        f"lockllm: this lockllm knows no engine 'zukunft'\n  in    llm.lock\n  fix   lock one of {', '.join(engines.available())}\n"
     )
 
 
@@ -182,13 +182,13 @@ def test_explaining_can_be_narrowed_to_an_engine(engine: str, call: Call) -> Non
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("serve.dtpye", "there is no fact serve.dtpye\n  in    the command line\n  mend  did you mean serve.dtype?"),
+        ("serve.dtpye", "there is no fact serve.dtpye\n  in    the command line\n  fix   did you mean serve.dtype?"),
         (
             "check.bos_twice",
-            "there is no check check.bos_twice\n  in    the command line\n  mend  did you mean check.bos_once?",
+            "there is no check check.bos_twice\n  in    the command line\n  fix   did you mean check.bos_once?",
         ),
-        ("a..b", "'a..b' is no key\n  in    the command line\n  mend  lockllm explain serve.dtype"),
-        ("zukunft", "there is no fact zukunft\n  in    the command line\n  mend  see `lockllm explain checkpoint`"),
+        ("a..b", "'a..b' is no key\n  in    the command line\n  fix   lockllm explain serve.dtype"),
+        ("zukunft", "there is no fact zukunft\n  in    the command line\n  fix   see `lockllm explain checkpoint`"),
     ],
 )
 def test_explaining_what_is_none_is_an_error(key: str, message: str, call: Call) -> None:
@@ -284,7 +284,7 @@ def test_help_tells_every_command_as_it_tells_itself(call: Call) -> None:
 def test_a_command_that_is_none_is_told_with_the_nearest(call: Call) -> None:
     done = call("verfy")
     assert (done.code, done.err) == (
-        2, "lockllm: no command 'verfy'; did you mean `lockllm verify`?\n  mend  see `lockllm --help`\n",
+        2, "lockllm: no command 'verfy'; did you mean `lockllm verify`?\n  fix   see `lockllm --help`\n",
     )  # fmt: skip
 
 

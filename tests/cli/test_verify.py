@@ -46,7 +46,7 @@ def host(tmp_path: Path) -> Path:
     (tmp_path / "good.json").write_text(observation(GOOD))
     (tmp_path / "bad.json").write_text(observation({**GOOD, "serve.dtype": "float16", "serve.seed": 7}))
     unseen = {key: value for key, value in GOOD.items() if key != "host.driver"}
-    reason = {"host.driver": {"reason": "NVML library not found", "mend": "run with --gpus all"}}
+    reason = {"host.driver": {"reason": "NVML library not found", "fix": "run with --gpus all"}}
     (tmp_path / "unseen.json").write_text(observation(unseen, unobserved=reason))
     (tmp_path / "both.json").write_text(observation({**unseen, "serve.dtype": "float16"}, unobserved=reason))
     return tmp_path
@@ -109,7 +109,7 @@ def test_a_verification_can_be_narrowed(
 
 
 @pytest.mark.parametrize(
-    ("text", "what", "mend"),
+    ("text", "what", "fix"),
     [
         ("serve.dtpye", "hits no locked fact", "did you mean serve.dtype?"),
         ("kernels", "hits no locked fact", "see the keys in the lock"),
@@ -120,10 +120,10 @@ def test_a_verification_can_be_narrowed(
         ('"open', "is no key or glob", 'write host.* or checkpoint.files."config.json"'),
     ],
 )
-def test_only_what_hits_nothing_is_an_error(host: Path, call: Call, text: str, what: str, mend: str) -> None:
+def test_only_what_hits_nothing_is_an_error(host: Path, call: Call, text: str, what: str, fix: str) -> None:
     done = call("verify", "--observation", "good.json", "--only", text)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"lockllm: --only {text!r} {what}\n  in    the command line\n  mend  {mend}\n"
+    assert done.err == f"lockllm: --only {text!r} {what}\n  in    the command line\n  fix   {fix}\n"
 
 
 def test_skipping_everything_checks_nothing(host: Path, call: Call) -> None:
@@ -138,9 +138,9 @@ def test_what_a_host_can_never_show_may_be_allowed(host: Path, call: Call, glob:
     assert call("verify", "--observation", "both.json", "--allow-unknown", glob).code == 1
 
 
-def test_an_unknown_is_told_with_reason_and_mend(host: Path, call: Call) -> None:
+def test_an_unknown_is_told_with_reason_and_fix(host: Path, call: Call) -> None:
     out = call("verify", "--observation", "unseen.json").out
-    assert "host.driver\n    reason    NVML library not found\n    mend      run with --gpus all\n" in out
+    assert "host.driver\n    reason    NVML library not found\n    fix       run with --gpus all\n" in out
 
 
 @pytest.mark.parametrize(("stage", "code"), [("preflight", 0), ("live", 3), ("all", 3), (None, 3)])
@@ -170,7 +170,7 @@ def test_a_gate_that_is_no_gate_is_an_error(host: Path, call: Call, monkeypatch:
     done = call("verify", "--observation", "good.json")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "lockllm: LOCKLLM_GATE is 'maybe'\n  in    the environment\n  mend  set it to enforce, warn or off\n"
+        "lockllm: LOCKLLM_GATE is 'maybe'\n  in    the environment\n  fix   set it to enforce, warn or off\n"
     )
 
 
@@ -196,7 +196,7 @@ def test_one_lock_of_several_that_cannot_be_read_is_an_error(host: Path, call: C
     Path("b.lock").write_text("lock_version = 1\nx = 1\n")
     done = call("verify", "llm.lock", "b.lock", "--observation", "good.json")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "lockllm: x is no table of facts\n  in    b.lock, line 2\n  mend  run `lockllm lock`\n"
+    assert done.err == "lockllm: x is no table of facts\n  in    b.lock, line 2\n  fix   run `lockllm lock`\n"
 
 
 def test_quiet_prints_nothing_where_all_is_well(host: Path, call: Call) -> None:

@@ -98,7 +98,7 @@ def test_an_endpoint_that_a_cell_names_is_asked(
 ) -> None:
     asked = {probe.path.partition("?")[0] for probe in engine.probes}
     named = set(re.findall(r"(?:GET|POST) (/[\w/.]*\w)", words.get("seen_at", "")))
-    told_only = {
+    informational = {
         "/v1/responses",
         "/v1/chat/completions",
         "/v1/chat/completions/render",
@@ -106,7 +106,7 @@ def test_an_endpoint_that_a_cell_names_is_asked(
         "/tokenize",
         "/chat_tokenize",
     }
-    assert named - asked <= told_only
+    assert named - asked <= informational
 
 
 def samples(row: Fact[Any]) -> list[Any]:
@@ -203,7 +203,7 @@ def test_a_fact_that_a_start_log_shows_is_read_from_one(
 OPEN = [
     cell
     for cell in CELLS
-    if cell[3].get("unknown") and not cell[3].get("default") and cell[3]["unknown"] != "on no endpoint"
+    if cell[3].get("unknown") and not cell[3].get("default") and cell[3]["unknown"] != "not exposed by any endpoint"
 ]
 
 

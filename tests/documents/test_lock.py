@@ -139,7 +139,7 @@ def test_a_lock_of_new_rules_says_how_many_facts_it_holds() -> None:
         locks.read(text, "a.lock")
     assert caught.value.what == "the lock holds 1 facts and says facts = 2: lines are missing"
     assert caught.value.where == "a.lock, line 4"
-    assert caught.value.mend == "restore it from git; after merging by hand, write facts = 1"
+    assert caught.value.fix == "restore it from git; after merging by hand, write facts = 1"
     with pytest.raises(LockError, match="does not say how many facts"):
         locks.read(text.replace("facts = 2\n", ""), "a.lock")
 

@@ -111,4 +111,4 @@ def test_what_no_endpoint_shows_is_unknown_and_says_who_would(engine: str, case:
     assert not UNSEEN[engine, case] & set(told(seen))
     for key in UNSEEN[engine, case]:
         assert gaps[key].reason
-        assert any(word in gaps[key].mend for word in ("log", "own host", "on that host", "git checkout", "checkpoint"))
+        assert any(word in gaps[key].fix for word in ("log", "own host", "on that host", "git checkout", "checkpoint"))

@@ -121,4 +121,4 @@ def test_a_short_name_in_a_spec_is_the_one_gpu_that_it_fits(written: str, meant:
 def test_a_short_name_that_fits_several_gpus_is_an_error_that_lists_them(written: str, listed: str) -> None:
     with pytest.raises(SpecError, match="may be several GPUs") as raised:
         spec.read(SPEC.format(written), "llm.toml")
-    assert listed in raised.value.mend
+    assert listed in raised.value.fix

@@ -18,7 +18,7 @@ def test_no_fact_has_two_rows() -> None:
 
 
 @pytest.mark.parametrize("row", EVERY, ids=lambda row: row.key)
-def test_a_row_says_what_it_is_what_it_moves_and_how_it_is_mended(row: Fact[object]) -> None:
+def test_a_row_says_what_it_is_what_it_moves_and_how_it_is_fixed(row: Fact[object]) -> None:
     assert row.about.endswith(".")
     assert row.about[0].isupper() or not row.about[0].isalpha() or row.about.split()[0].islower()
     assert row.effect
@@ -29,7 +29,7 @@ def test_a_row_says_what_it_is_what_it_moves_and_how_it_is_mended(row: Fact[obje
         or row.effect.split()[0].isupper()
         or row.effect[:3] == "GPU"
     )
-    assert row.mend or not row.lockable
+    assert row.fix or not row.lockable
     assert row.group in registry.GROUP
     assert all(part == part.lower() for part in row.path)
 

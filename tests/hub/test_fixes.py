@@ -1,4 +1,4 @@
-"""The command that a report suggests is run, by the Hub's own client against a loopback Hub, and mends what it says."""
+"""The command that a report suggests is run, by the Hub's own client against a loopback Hub, and fixes what it says."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def download(command: list[str], home: Path, url: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("cached", [True, False])
-def test_the_suggested_download_mends_a_damaged_file(tmp_path: Path, name: str, cached: bool) -> None:
+def test_the_suggested_download_fixes_a_damaged_file(tmp_path: Path, name: str, cached: bool) -> None:
     with running() as hub:
         repo = hub.repos["org/tiny"] = Repo()
         commit = repo.push({path: File(data, lfs="weights" in str(data)) for path, data in FILES.items()})

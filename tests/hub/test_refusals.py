@@ -24,7 +24,7 @@ class Case:
     """One thing that goes wrong: how the Hub or the machine is set, and the first line of what is said, and the last."""
 
     what: str
-    mend: str
+    fix: str
     fault: Fault | None = None
     set: Callable[[Hub], None] | None = None
     env: tuple[tuple[str, str], ...] = ()
@@ -168,7 +168,7 @@ CASES = {
         fault=status(403, "file", X_Error_Code="GatedRepo"), env=(("HF_TOKEN", "hf_a-token-that-is-good"),),
     ),
     "a dead token": Case(
-        "the Hub refuses the token", "set HF_TOKEN to a living token, or unset it for a public repository", env=WRONG
+        "the Hub refuses the token", "set HF_TOKEN to a valid token, or unset it for a public repository", env=WRONG
     ),
     "an odd token": Case(
         "the token holds characters that no token has", "set HF_TOKEN anew", env=(("HF_TOKEN", "hf_ü\x07☃secret"),)
@@ -181,11 +181,11 @@ CASES = {
         "the Hub forbids reading org/tiny", "use a token that may read this repository: HF_TOKEN", fault=status(403)
     ),
     "too often": Case(
-        "the Hub limits how often it is asked (429)", "try again in 77 s; a token raises the limit: set HF_TOKEN",
+        "the Hub is rate-limiting requests (429)", "try again in 77 s; a token raises the limit: set HF_TOKEN",
         fault=status(429, Retry_After="77"),
     ),
     "too often by its own header": Case(
-        "the Hub limits how often it is asked (429)", "try again in 55 s; a token raises the limit: set HF_TOKEN",
+        "the Hub is rate-limiting requests (429)", "try again in 55 s; a token raises the limit: set HF_TOKEN",
         fault=status(429, ratelimit='"api";r=0;t=55', ratelimit_policy='"fixed window";"api";q=500;w=300'),
     ),
     "broken down": Case("the Hub answers 503", LATER, fault=status(503, Retry_After="0")),
@@ -242,7 +242,7 @@ CASES = {
         fault=status(200, body=gzip.compress(b" " * (64 << 20)), Content_Encoding="gzip"),
     ),
     "packed in two layers": Case(
-        "the Hub's answer leads astray: it is packed as gzip, gzip, and nobody asked for that", "see what HF_ENDPOINT names",
+        "lockllm refuses the Hub's answer: it is packed as gzip, gzip, and nobody asked for that", "see what HF_ENDPOINT names",
         fault=status(200, body=gzip.compress(gzip.compress(b"{}")), Content_Encoding="gzip, gzip"),
     ),
     "packed and cut": Case(
@@ -266,32 +266,32 @@ CASES = {
         "org/tiny lists more than 50,000 files, or without end", "name a repository of one model", fault=pages
     ),
     "a next page in a file": Case(
-        "the Hub's answer leads astray: a redirect to file:///etc/passwd", "see what HF_ENDPOINT names",
+        "lockllm refuses the Hub's answer: a redirect to file:///etc/passwd", "see what HF_ENDPOINT names",
         fault=status(200, "tree", b'[{"path": "x", "size": 1}]', Link='<file:///etc/passwd>; rel="next"'),
     ),
     "the cloud's own address": Case(
-        "the Hub's answer leads astray: a redirect to http://169.254.169.254/latest/meta-data/", "see what HF_ENDPOINT names",
+        "lockllm refuses the Hub's answer: a redirect to http://169.254.169.254/latest/meta-data/", "see what HF_ENDPOINT names",
         fault=status(302, Location="http://169.254.169.254/latest/meta-data/"),
     ),
     "the cloud's own address as a number": Case(
-        "the Hub's answer leads astray: a redirect to http://2852039166/", "see what HF_ENDPOINT names",
+        "lockllm refuses the Hub's answer: a redirect to http://2852039166/", "see what HF_ENDPOINT names",
         fault=status(302, Location="http://2852039166/"),
     ),
     "the cloud's own address of IPv6": Case(
-        "the Hub's answer leads astray: a redirect to http://[fd00:ec2::254]/latest/meta-data/", "see what HF_ENDPOINT names",
+        "lockllm refuses the Hub's answer: a redirect to http://[fd00:ec2::254]/latest/meta-data/", "see what HF_ENDPOINT names",
         fault=status(302, Location="http://[fd00:ec2::254]/latest/meta-data/"),
     ),
     "another cloud's own address": Case(
-        "the Hub's answer leads astray: a redirect to http://100.100.100.200/", "see what HF_ENDPOINT names",
+        "lockllm refuses the Hub's answer: a redirect to http://100.100.100.200/", "see what HF_ENDPOINT names",
         fault=status(302, Location="http://100.100.100.200/"),
     ),
     "to where nobody listens": Case(
         "the Hub redirects to 127.0.0.1:1, which takes no connection", "see what HF_ENDPOINT names, or lock with --offline",
         fault=status(302, Location="http://127.0.0.1:1/"),
     ),
-    "in a circle": Case("the Hub's answer leads astray: more than 5 redirects", "see what HF_ENDPOINT names", fault=forever),
+    "in a circle": Case("lockllm refuses the Hub's answer: more than 5 redirects", "see what HF_ENDPOINT names", fault=forever),
     "out of the web": Case(
-        "the Hub's answer leads astray: a redirect to file:///etc/passwd", "see what HF_ENDPOINT names",
+        "lockllm refuses the Hub's answer: a redirect to file:///etc/passwd", "see what HF_ENDPOINT names",
         fault=status(302, Location="file:///etc/passwd"),
     ),
     "other bytes": Case("chat_template.jinja of org/tiny: the Hub sends other bytes than it lists", "try again later", fault=other_bytes),
@@ -326,7 +326,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_goes_wrong_is_said_with_its_mend(
+def test_what_goes_wrong_is_said_with_its_fix(
     hub: Hub, tiny_repo: Repo, desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     case = CASES[name]
@@ -341,7 +341,7 @@ def test_what_goes_wrong_is_said_with_its_mend(
     code = desk.lock()
     lines = desk.err.splitlines()
     assert lines[0].replace(hub.url, "HUB") == f"lockllm: {case.what}"
-    assert lines[-1].replace(hub.url, "HUB") == f"  mend  {case.mend}"
+    assert lines[-1].replace(hub.url, "HUB") == f"  fix   {case.fix}"
     assert (code, len(lines)) == (case.code, 3)
     for secret in (TOKEN, hub.token, "secret", "Traceback"):
         assert secret not in desk.err

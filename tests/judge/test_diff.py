@@ -156,7 +156,7 @@ def test_how_a_host_is_judged_is_added_changed_or_removed(change: dict[str, Any]
     words = {(None, True): "added", (True, None): "removed", (True, True): "changed"}
     assert shown.change == words[(shown.before and True, shown.after and True)]
     assert back.change == words[(back.before and True, back.after and True)]
-    assert (shown.fact.known, shown.fact.mend, shown.effect) == (False, "", shown.fact.effect)
+    assert (shown.fact.known, shown.fact.fix, shown.effect) == (False, "", shown.fact.effect)
     effects = {
         "checkpoint.exclude": "other files are left out", "checkpoint.include": "other files are looked at",
         "absent.serve.reasoning_parser": "whether a host that has it is a mismatch",

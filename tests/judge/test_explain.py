@@ -54,9 +54,9 @@ def test_each_engine_has_its_words_in_one_order() -> None:
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_and_policy_has_words(kind: Kind) -> None:
     for policy in Policy:
-        row: Fact[Any] = Fact(("serve", "x"), registry.fact("serve.dtype").type, kind, "moves", "mend", policy=policy)
+        row: Fact[Any] = Fact(("serve", "x"), registry.fact("serve.dtype").type, kind, "moves", "fix", policy=policy)
         lines = dict(explain(row, {}).lines)
         assert lines["kind"] == KINDS[kind]
         assert lines["policy"].startswith(f"{policy.value}: ")
-        own = Fact(("serve", "x"), row.type, kind, "moves", "mend", policy=policy, why="it is so", due=Stage.LIVE)
+        own = Fact(("serve", "x"), row.type, kind, "moves", "fix", policy=policy, why="it is so", due=Stage.LIVE)
         assert dict(explain(own, {}).lines)["policy"].endswith(", because it is so")

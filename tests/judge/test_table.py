@@ -346,7 +346,7 @@ def test_findings_that_only_inform_are_named() -> None:
     seen = Observation(readings=(Reading(STEADY, "vllm", "", By.ENDPOINT),), checks=fails)
     lock = Lock(values={STEADY.path: "vllm"}, policy={each.name: REPORT for each in fails[1:]})
     report = verify(lock, seen)
-    assert report.told_only == {"check.one_weight_set", "check.bos_once"}
+    assert report.informational == {"check.one_weight_set", "check.bos_once"}
     assert report.exit_code == 1
     spared = verify(lock, seen, skip=("check.files_complete",))
     assert spared.exit_code == 0
@@ -455,7 +455,7 @@ def test_a_lower_witness_that_differs_is_one_finding() -> None:
     assert found is not None
     assert found.status is CheckStatus.FAIL
     assert found.detail == "serve.dtype: bfloat16 (GET /x), but float16 (argument --dtype)"
-    assert found.mend == "restart the server, so that what runs is what is installed and given"
+    assert found.fix == "restart the server, so that what runs is what is installed and given"
     assert disagreement(said) is None
     assert disagreement(said, Reading(DTYPE, "bfloat16", "", By.PROCESS)) is None
     # A rule and a default say what an engine would do, not what was seen.

@@ -222,7 +222,7 @@ def test_a_template_that_the_config_file_names_is_read(home: Path) -> None:
         )
 
 
-def test_another_tokenizer_folder_is_one_story_with_its_mend(home: Path) -> None:
+def test_another_tokenizer_folder_is_one_story_with_its_fix(home: Path) -> None:
     lock = locked(look(home, *VLLM))
     shutil.copytree(home / "model", home / "same")
     assert judge(lock, look(home, *VLLM, "--tokenizer", "same")).exit_code == judge(lock, look(home, *VLLM)).exit_code
@@ -232,7 +232,7 @@ def test_another_tokenizer_folder_is_one_story_with_its_mend(home: Path) -> None
     report = judge(lock, look(home, *VLLM, "--tokenizer", "tk"))
     content = {each.fact.key: each for each in report.results}["tokenizer.content_sha256"]
     assert (content.status.value, content.reason) == ("mismatch", "")
-    assert content.mend == "drop --tokenizer, or give it the locked files"
+    assert content.fix == "drop --tokenizer, or give it the locked files"
     assert not any(check.name == "check.witnesses_agree" for check in report.checks)
 
 

@@ -108,7 +108,7 @@ def test_each_way_of_not_starting_has_its_own_words(host: Host, code: int, reaso
     seen = facts(host.look({**H100, "error.nvmlInitWithFlags": str(code)}))
     gap = seen.gaps["host"]
     assert gap.reason == reason
-    assert gap.mend
+    assert gap.fix
     assert seen["driver"] == "550.90.07"
     assert "host.gpu" not in seen.readings
 
@@ -285,7 +285,7 @@ def test_a_consumer_card_takes_no_forward_compatibility(host: Host) -> None:
     machine = host.look({**ONE, "driver": "520.61.05", "cuda": "11080", "gpu.*.name": "NVIDIA GeForce RTX 4090"})
     check = cuda.supports(machine, "12.8", DriverLibrary("570.124.06", "/compat/libcuda.so.1", True))
     assert check is not None
-    assert (check.status.value, check.mend.endswith("(CUDA error 804)")) == ("fail", True)
+    assert (check.status.value, check.fix.endswith("(CUDA error 804)")) == ("fail", True)
 
 
 def test_a_floor_is_known_for_every_toolkit() -> None:

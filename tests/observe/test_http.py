@@ -100,7 +100,7 @@ def test_a_closed_port_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     said = silence(Server("http", "127.0.0.1", port))
-    assert (said.kind, said.mend) == ("refused", "start the server, or name it with --server")
+    assert (said.kind, said.fix) == ("refused", "start the server, or name it with --server")
 
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"])
@@ -352,7 +352,7 @@ def test_what_is_no_server_is_said_without_its_password(text: str, what: str) ->
     with pytest.raises(UsageError) as raised:
         http.parse(text)
     assert raised.value.what == what
-    assert ":p@" not in f"{raised.value.what}{raised.value.mend}"
+    assert ":p@" not in f"{raised.value.what}{raised.value.fix}"
 
 
 def test_a_header_needs_a_name_and_a_value() -> None:
@@ -366,4 +366,4 @@ def test_a_header_needs_a_name_and_a_value() -> None:
 def test_a_key_that_no_header_can_hold_is_refused_without_its_text(key: str) -> None:
     with pytest.raises(UsageError, match="the key holds characters that no header can") as raised:
         http.key_headers(key, [])
-    assert "hidden" not in f"{raised.value.what}{raised.value.where}{raised.value.mend}"
+    assert "hidden" not in f"{raised.value.what}{raised.value.where}{raised.value.fix}"

@@ -178,7 +178,7 @@ def test_without_server_or_command_only_files_and_packages_are_looked_at(tiny: P
     seen = look(stage=Stage.PREFLIGHT, checkpoint=str(tiny), engine="sglang")
     assert 'checkpoint.files."config.json"' in seen.readings
     assert seen.gaps["serve"].due is Stage.LIVE
-    assert seen.gaps["packages"].mend == "name the interpreter of the serving environment with --python"
+    assert seen.gaps["packages"].fix == "name the interpreter of the serving environment with --python"
 
 
 def test_the_interpreter_that_is_named_is_the_environment(sglang: Path) -> None:
@@ -193,7 +193,7 @@ def test_what_is_no_process_of_ours_is_seen_over_http_alone() -> None:
         seen = look(server=url)
     assert (seen["engine.name"], seen["serve.max_model_len"], seen["sampling.temperature"]) == ("llama.cpp", 512, 0.5)
     assert "only HTTP was asked" in seen.gaps["host"].reason
-    assert seen.gaps["checkpoint"].mend == "run `lockllm observe` there, and pass the file with --observation"
+    assert seen.gaps["checkpoint"].fix == "run `lockllm observe` there, and pass the file with --observation"
     assert seen.checks["check.replicas_agree"].status is CheckStatus.PASS
     assert subject(Request(server=url), seen.all) == f"server at {url}"
 

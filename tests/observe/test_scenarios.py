@@ -85,7 +85,7 @@ def test_what_is_seen_of_each_machine(looks: dict[str, Observation], name: str) 
     assert told == scenario.told
     gaps = {each.path[-1]: each.reason for each in seen.unobserved}
     assert gaps == scenario.gaps
-    assert not {each.path[-1] for each in seen.unobserved if not each.mend} - {"interconnect"}
+    assert not {each.path[-1] for each in seen.unobserved if not each.fix} - {"interconnect"}
 
 
 @pytest.mark.parametrize("locked", SCENARIOS)

@@ -110,7 +110,7 @@ def test_a_server_of_another_host_is_not_looked_for_here() -> None:
     gap = servers.by_address(http.parse("http://192.0.2.7:8000"))
     assert isinstance(gap, Unobserved)
     assert gap.reason == "192.0.2.7 is another host: only HTTP was asked"
-    assert gap.mend == "run `lockllm observe` there, and pass the file with --observation"
+    assert gap.fix == "run `lockllm observe` there, and pass the file with --observation"
 
 
 @pytest.mark.parametrize("spelling", [("--port", "{}"), ("--port={}",)])

@@ -108,4 +108,4 @@ def test_servers_that_share_an_address_are_told_apart_by_nobody(home: Path) -> N
     assert isinstance(gap, Unobserved)
     low, high = sorted((first, second))
     assert gap.reason == f"several servers take turns on port {port}: pid {low}, pid {high}"
-    assert gap.mend == "choose one of them with --pid"
+    assert gap.fix == "choose one of them with --pid"

@@ -29,14 +29,14 @@ def at(key: str | Path) -> Path:
 
 def result(
     key: str | Path, status: Status, expected: Any = None, found: Any = None, source: str = "", *, by: By = By.FILE,
-    seen: bool = True, mend: str | None = None, evidence: str = "computed", **more: Any,
+    seen: bool = True, fix: str | None = None, evidence: str = "computed", **more: Any,
 ) -> Result:  # fmt: skip
     row = registry.find(at(key))
     readings = (Reading(row, registry.read(row, found), source, by, evidence),) if seen else ()
     return Result(
         **{
             "fact": row, "status": status, "policy": row.policy, "expected": expected, "found": found, "seen": seen,
-            "readings": readings, "source": source, "mend": row.mend if mend is None else mend,
+            "readings": readings, "source": source, "fix": row.fix if fix is None else fix,
             "blocking": status in (MISMATCH, UNKNOWN), **more,
         }
     )  # fmt: skip
@@ -111,11 +111,11 @@ GPU = [
 UNSEEN = [
     *(
         result(key, UNKNOWN, "x", seen=False, reason="the NVML library is not found",
-               mend="run with --gpus all, or mount libnvidia-ml.so.1")
+               fix="run with --gpus all, or mount libnvidia-ml.so.1")
         for key in ("host.driver", "host.gpu", "host.gpu_memory")
     ),
     result("sampling.temperature", UNKNOWN, 0.7, seen=False, reason="GET /get_model_info answered 404",
-           mend="upgrade the server, or leave it out of the lock"),
+           fix="upgrade the server, or leave it out of the lock"),
 ]  # fmt: skip
 FILES = [
     result(

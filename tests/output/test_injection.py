@@ -49,17 +49,17 @@ def planted(bad: str) -> Report:
     file = ("checkpoint", "files", bad)
     row = registry.find(("serve", "args", bad))
     found = [
-        result(file, Status.MISMATCH, {"size": 1, "sha256": bad}, {"size": 2, "sha256": bad + "x"}, bad, mend=bad,
+        result(file, Status.MISMATCH, {"size": 1, "sha256": bad}, {"size": 2, "sha256": bad + "x"}, bad, fix=bad,
                reason=bad),
-        result(("packages", bad), Status.MISMATCH, bad, None, bad, mend=bad, because=registry.keys.dotted(file)),
-        result(row.path, Status.MISMATCH, {"k": [bad]}, {"k": [bad, bad]}, bad, mend=bad, blocking=False,
+        result(("packages", bad), Status.MISMATCH, bad, None, bad, fix=bad, because=registry.keys.dotted(file)),
+        result(row.path, Status.MISMATCH, {"k": [bad]}, {"k": [bad, bad]}, bad, fix=bad, blocking=False,
                readings=(Reading(row, bad, bad, By.PLAN), Reading(row, Raw(bad), bad, By.FILE))),
         result("serve.dtype", Status.ALLOWED, bad, bad + "x", bad, reason=bad),
         result("serve.kv_cache_dtype", Status.WAIVED, bad, bad + "x", bad, reason=bad),
         result("serve.seed", Status.IGNORED, bad, bad + "x", bad, reason=bad),
-        result("host.gpu", Status.UNKNOWN, bad, seen=False, reason=bad, mend=bad),
-        result("host.driver", Status.UNKNOWN, bad, seen=False, reason=bad, mend=bad, blocking=False),
-        result("kernels.attention", Status.NOT_DUE, bad, seen=False, reason=bad, mend=bad),
+        result("host.gpu", Status.UNKNOWN, bad, seen=False, reason=bad, fix=bad),
+        result("host.driver", Status.UNKNOWN, bad, seen=False, reason=bad, fix=bad, blocking=False),
+        result("kernels.attention", Status.NOT_DUE, bad, seen=False, reason=bad, fix=bad),
         result("engine.version", Status.MATCH, bad, bad, bad),
     ]  # fmt: skip
     checks = tuple(Check(f"check.{number}{bad}", status, bad, bad, bad) for number, status in enumerate(CheckStatus))

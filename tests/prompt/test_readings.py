@@ -75,7 +75,7 @@ def test_without_the_special_tokens_no_probe_is_rendered(name: str) -> None:
     gap = next(each for each in found.unobserved if each.path == ("prompt_probes", "user"))
     assert gap.reason.startswith(f"not rendered: {name} cannot be read")
     check = next(each for each in found.checks if each.name == "check.template_renders")
-    assert gap.mend == check.mend == "put right what the reason names, and look again"
+    assert gap.fix == check.fix == "put right what the reason names, and look again"
 
 
 def test_a_broken_token_map_is_not_missed_where_the_tokenizer_ignores_it() -> None:

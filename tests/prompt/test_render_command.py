@@ -80,16 +80,16 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name, raw, what, mend", WRONG)
+@pytest.mark.parametrize("name, raw, what, fix", WRONG)
 def test_a_wrong_file_is_told_with_its_name(
-    folder: Path, name: str, raw: bytes, what: str, mend: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, name: str, raw: bytes, what: str, fix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / name).write_bytes(raw)
     words = ["--template", folder / "t.jinja", "--request", folder / "r.json", "--special-tokens", folder / "s.json"]
     assert render(*words) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err == f"lockllm: {what}\n  in    {folder / name}\n  mend  {mend}\n"
+    assert told.err == f"lockllm: {what}\n  in    {folder / name}\n  fix   {fix}\n"
 
 
 def test_what_is_missing_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,7 @@ def where(row: Fact[Any]) -> Mapping[str, str]:
         found["seen_at"] = "GET /props: default_generation_settings.params, as float32"
     elif key in HIDDEN or option is not None:
         found["seen_at"] = "the process's command line, LLAMA_ARG_* and config.ini; the log with -lv 4"
-        found["unknown"] = "on no endpoint"
+        found["unknown"] = "not exposed by any endpoint"
     return found
 
 

@@ -70,7 +70,7 @@ _FROM_GGUF = frozenset(
 )
 """What GGUF's general.sampling.* keys set where neither option, variable nor config file does."""
 _ROUTER = frozenset(("models_dir", "models_preset"))
-_MEND_VERSION = 'name the build: engine.version = "b11549"'
+_FIX_VERSION = 'name the build: engine.version = "b11549"'
 
 
 class _Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,14 +98,14 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
     """Everything in force that was not given, for that build. Nothing where the build is not known."""
     build = builds.number(context.version)
     if given is not None and given.model is None and _ROUTER & set(given.operational):
-        mend = "look at one of the servers that it starts: its pid, or its own port"
+        fix = "look at one of the servers that it starts: its pid, or its own port"
         for group in ("serve", "sampling", "chat_template"):
-            yield Unobserved((group,), "this is llama.cpp's router: it serves no model itself", mend)
+            yield Unobserved((group,), "this is llama.cpp's router: it serves no model itself", fix)
         return
     if build is None:
         reason = "a llama-server program tells its build only while it runs"
-        mend = "look at the running server: GET /props, or a log written with -lv 4"
-        yield Unobserved(fact("engine.version").path, reason, mend, Stage.LIVE)
+        fix = "look at the running server: GET /props, or a log written with -lv 4"
+        yield Unobserved(fact("engine.version").path, reason, fix, Stage.LIVE)
     if build is None or not build >= _OLDEST:
         if context.version is not None:
             reason = (
@@ -113,7 +113,7 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
                 if build
                 else "the build of llama.cpp is not known"
             )
-            yield from _nothing(given, reason, _MEND_VERSION)
+            yield from _nothing(given, reason, _FIX_VERSION)
         return
     if build > _NEWEST:
         reason = f"llama.cpp {context.version} is newer than {builds.NEWEST}, the newest build whose defaults were read"
@@ -127,13 +127,13 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
             yield reading
 
 
-def _nothing(given: Given | None, reason: str, mend: str) -> Iterator[Unobserved]:
+def _nothing(given: Given | None, reason: str, fix: str) -> Iterator[Unobserved]:
     held = values(given.readings) if given else {}
     keys = (*_PLAIN, "serve.max_num_seqs", "serve.kv_unified", "serve.max_model_len", "serve.max_num_batched_tokens",
             "serve.kv_cache_dtype", "serve.flash_attn", *(f"sampling.{name}" for name in _SAMPLING))  # fmt: skip
     for key in keys:
         if fact(key).path not in held:
-            yield Unobserved(fact(key).path, reason, mend)
+            yield Unobserved(fact(key).path, reason, fix)
 
 
 def _serve(rules: _Rules) -> Iterator[Reading | Unobserved]:

@@ -17,7 +17,7 @@ FLASH_VALUE, FLASH_SWITCH = 7079, 6000
 GONE_AFTER = 9873
 """Up to this build the spellings of `options.GONE` are taken; b10809 loads with `load_mode` in their place."""
 ONE_IS_AUTO, ONE_MAY_BE_AUTO = range(7079, 7300), range(7300, 7827)
-"""Builds that took `-np 1` for the default and started 4 slots with one buffer (issue 17300, mended by 17997)."""
+"""Builds that took `-np 1` for the default and started 4 slots with one buffer (issue 17300, fixed by 17997)."""
 READ = 11434
 """The oldest build whose whole option table was read: what it lacks, a build from here on refuses."""
 
@@ -49,7 +49,7 @@ def of_command(settings: Settings, build: int | None, version: str | None, env: 
         worst = min((check.status for check in same), key=_WORST.index)
         kept = [check for check in same if check.status is worst]
         joined = (
-            "; ".join(dict.fromkeys(part)) for part in zip(*((c.detail, c.source, c.mend) for c in kept), strict=True)
+            "; ".join(dict.fromkeys(part)) for part in zip(*((c.detail, c.source, c.fix) for c in kept), strict=True)
         )
         yield Check(name, worst, *joined)
 
@@ -107,8 +107,8 @@ def _accepted(settings: Settings, build: int | None, version: str | None) -> Ite
         )
     elif maybe:
         detail = "; ".join(problem.what for problem in maybe[:6])
-        mend = "name the build with --engine-version" if version is None else "see `llama-server --help` of this build"
-        yield Check("check.flags_accepted", CheckStatus.UNKNOWN, detail, "command line", mend)
+        fix = "name the build with --engine-version" if version is None else "see `llama-server --help` of this build"
+        yield Check("check.flags_accepted", CheckStatus.UNKNOWN, detail, "command line", fix)
     for problem in settings.problems:
         if problem.text.endswith("config.ini"):
             yield Check(
@@ -156,8 +156,8 @@ def _one_slot(settings: Settings, build: int | None) -> Iterator[Check]:
         return
     status = CheckStatus.FAIL if build in ONE_IS_AUTO else CheckStatus.UNKNOWN
     detail = f"{slots.source} 1: b{build} takes 1 for its default, and starts 4 slots with one KV buffer"
-    mend = "use a newer build, or see total_slots of GET /props"
-    yield Check("check.settings_take_effect", status, detail, slots.source, mend)
+    fix = "use a newer build, or see total_slots of GET /props"
+    yield Check("check.settings_take_effect", status, detail, slots.source, fix)
 
 
 def _template_name(settings: Settings, build: int | None) -> Iterator[Check]:
@@ -167,13 +167,13 @@ def _template_name(settings: Settings, build: int | None) -> Iterator[Check]:
         return
     on = jinja(settings, build)
     name = str(template.value)
-    mend = f"add --no-jinja, or give {name}'s template with --chat-template-file"
+    fix = f"add --no-jinja, or give {name}'s template with --chat-template-file"
     if on:
         detail = f"{template.source}: with jinja on, the name is the template's text, and every prompt is {name}"
-        yield Check("check.settings_take_effect", CheckStatus.FAIL, detail, template.source, mend)
+        yield Check("check.settings_take_effect", CheckStatus.FAIL, detail, template.source, fix)
     elif on is None:
         detail = f"{template.source} {name}: builds from b{JINJA_ON} on take the name as the template's text"
-        yield Check("check.settings_take_effect", CheckStatus.UNKNOWN, detail, template.source, mend)
+        yield Check("check.settings_take_effect", CheckStatus.UNKNOWN, detail, template.source, fix)
     else:
         yield Check(
             "check.settings_take_effect",

@@ -79,10 +79,10 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading |
     if props is None or props.status != 200 or not isinstance(props.json, dict):
         yield from _without_props(props)
     elif props.json.get("role") == "router":
-        mend = "look at one of the servers that it starts: its pid, or its own port"
+        fix = "look at one of the servers that it starts: its pid, or its own port"
         yield from _build(props.json, props.source)
         for group in ("serve", "sampling", "chat_template"):
-            yield Unobserved((group,), "this is llama.cpp's router: it serves no model itself", mend)
+            yield Unobserved((group,), "this is llama.cpp's router: it serves no model itself", fix)
         return
     else:
         yield from _props(props.json, props.source)
@@ -109,16 +109,16 @@ def _named_by(answers: Sequence[Answer]) -> str:
 
 def _without_props(props: Answer | None) -> Iterator[Unobserved]:
     groups = ("engine.version", "serve.max_model_len", "serve.max_num_seqs", "chat_template.sha256")
-    reason, mend = "/props did not answer", "see whether the server hangs"
+    reason, fix = "/props did not answer", "see whether the server hangs"
     if props is not None and props.status in (401, 403):
-        reason, mend = "/props asks for a key", "name the variable that holds the key: --api-key-env NAME"
+        reason, fix = "/props asks for a key", "name the variable that holds the key: --api-key-env NAME"
     elif props is not None and props.status == 503:
-        reason, mend = "the model is still loading", "wait for it: --wait SECONDS"
+        reason, fix = "the model is still loading", "wait for it: --wait SECONDS"
     elif props is not None:
-        reason, mend = f"/props answers {props.status}", "see what answers there"
+        reason, fix = f"/props answers {props.status}", "see what answers there"
     for key in groups:
-        yield Unobserved(fact(key).path, reason, mend, Stage.LIVE)
-    yield Unobserved(("sampling",), reason, mend, Stage.LIVE)
+        yield Unobserved(fact(key).path, reason, fix, Stage.LIVE)
+    yield Unobserved(("sampling",), reason, fix, Stage.LIVE)
 
 
 def _props(body: Mapping[str, Any], source: str) -> Iterator[Reading | Unobserved]:

@@ -126,5 +126,5 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def _refused(told: Collect, name: str, detail: str, mend: str) -> None:
-    told.finding("check.flags_accepted", CheckStatus.FAIL, detail, name, mend)
+def _refused(told: Collect, name: str, detail: str, fix: str) -> None:
+    told.finding("check.flags_accepted", CheckStatus.FAIL, detail, name, fix)

@@ -61,9 +61,9 @@ def effective(given: Given | None, context: Context) -> Told:
     if beyond(context.version, NEWEST) or below(context.version, OLDEST):
         reason = f"the rules of SGLang {context.version} were not read ({OLDEST} to {NEWEST} were)"
         yield from installed_defaults.told(given, context, reason)
-        mend = "observe the running server, or use a newer lockllm"
-        yield Unobserved(("serve",), reason, mend)
-        yield from unread_sampling(given, reason, mend)
+        fix = "observe the running server, or use a newer lockllm"
+        yield Unobserved(("serve",), reason, fix)
+        yield from unread_sampling(given, reason, fix)
         return
     yield from _on_policy(known)
     yield from _plain(known)

@@ -33,7 +33,7 @@ class Unknown(msgspec.Struct, frozen=True):
     """A rule's word that a value cannot be told: why, and what would."""
 
     reason: str
-    mend: str = ""
+    fix: str = ""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

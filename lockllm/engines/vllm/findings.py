@@ -44,11 +44,11 @@ def tell(
 ) -> None:
     """Every finding that command, variables, release and host give."""
     for check in variables.checks(env, version):
-        found.finding(check.name, check.status, check.detail, check.source, check.mend)
+        found.finding(check.name, check.status, check.detail, check.source, check.fix)
     _forced(found, held, env, version)
     if (word := env.get(variables.BATCH_INVARIANT)) and variables.number_truth(word):
-        status, detail, mend = _invariant(held, env, version, host)
-        found.finding(_NAME, status, detail, f"variable {variables.BATCH_INVARIANT}", mend)
+        status, detail, fix = _invariant(held, env, version, host)
+        found.finding(_NAME, status, detail, f"variable {variables.BATCH_INVARIANT}", fix)
 
 
 def _forced(found: Collect, held: Mapping[Path, Any], env: Mapping[str, str], version: str | None) -> None:

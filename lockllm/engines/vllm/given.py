@@ -293,8 +293,8 @@ def _lists(said: Reading, version: str | None, own: Installed | None) -> refusal
 
 
 def _config_findings(found: Collect, said: Reading) -> None:
-    for detail, mend in said.config.ignored:
-        found.finding("check.settings_take_effect", CheckStatus.FAIL, detail, said.config.name, mend)
+    for detail, fix in said.config.ignored:
+        found.finding("check.settings_take_effect", CheckStatus.FAIL, detail, said.config.name, fix)
     found.warnings += said.config.warnings
     if said.config.unread:
         found.config_unread(said.config.unread)

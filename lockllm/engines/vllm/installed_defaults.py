@@ -33,22 +33,22 @@ def told(path: Path, now: Case, installed: Installed, unread: Unknown) -> Readin
     """The default that the source of the installed release states, or why it tells none."""
     name = _PLAIN.get(path)
     if installed.table is None:
-        return Unobserved(path, f"{unread.reason}; {installed.problem}", unread.mend)
+        return Unobserved(path, f"{unread.reason}; {installed.problem}", unread.fix)
     if name is None:
-        return Unobserved(path, unread.reason, unread.mend)
+        return Unobserved(path, unread.reason, unread.fix)
     flag = "--" + name.replace("_", "-")
-    mend = f"name it with {flag}, or use a newer lockllm"
+    fix = f"name it with {flag}, or use a newer lockllm"
     default = installed.defaults.get(name)
     if all(option.name != name for option in installed.table.options):
-        return Unobserved(path, f"vLLM {now.version} has no {flag}, and its rules were not read", unread.mend)
+        return Unobserved(path, f"vLLM {now.version} has no {flag}, and its rules were not read", unread.fix)
     if default is None:
-        return Unobserved(path, f"the default of {flag} is no constant of vLLM {now.version}", mend)
+        return Unobserved(path, f"the default of {flag} is no constant of vLLM {now.version}", fix)
     resolved = default.value in (None, "") or (default.value == "auto" and name not in _PLACES)
     variable = _VARIABLES.get(name, "")
     if resolved or variable in now.env or (variable and not now.env_whole):
         why = f"{default.source} is {default.value!r}: what comes of it only a rule of vLLM {now.version} tells"
-        return Unobserved(path, why, mend)
+        return Unobserved(path, why, fix)
     reading = seen(dotted(path), default.value, default.source, By.DEFAULT)
     if isinstance(reading.value, Raw):
-        return Unobserved(path, f"{default.source} is {default.value!r}: no value of {dotted(path)}", mend)
+        return Unobserved(path, f"{default.source} is {default.value!r}: no value of {dotted(path)}", fix)
     return reading

@@ -36,18 +36,18 @@ def effective(given: Given | None, context: Context) -> Iterable[Reading | Unobs
             continue
         if reason is not None:
             own = context.installed
-            yield told(path, now, own, reason) if own else Unobserved(path, reason.reason, reason.mend)
+            yield told(path, now, own, reason) if own else Unobserved(path, reason.reason, reason.fix)
             continue
         value = rule(now)
         now.told[path] = value
         if isinstance(value, Unknown):
-            yield Unobserved(path, value.reason, value.mend)
+            yield Unobserved(path, value.reason, value.fix)
         elif value is not NOTHING:
             yield seen(key, value, f"vLLM {context.version}: {'default' if by is By.DEFAULT else 'rule'}", by)
     if reason is None:
         yield from sampling_rules.effective(now, given)
     else:
-        yield from unread_sampling(given, reason.reason, reason.mend)
+        yield from unread_sampling(given, reason.reason, reason.fix)
 
 
 def _unread(version: str | None) -> Unknown | None:

@@ -97,7 +97,7 @@ def checks(env: Mapping[str, str], version: str | None) -> Iterable[Check]:
                 "check.variables_known",
                 CheckStatus.UNKNOWN,
                 f"the variables of vLLM {version} are not known to this release",
-                mend="use a newer lockllm",
+                fix="use a newer lockllm",
             )
         else:
             yield _known(mine, version)
@@ -132,11 +132,11 @@ def _known(names: list[str], version: str) -> Check:
         span = history().get(name)
         told.append(f"{name} (last read by {span[1]})" if span and span[1] else f"{name} (no release has it)"
                     if span is None else f"{name} (read since {span[0]})")  # fmt: skip
-    mend = next((REPLACED[name] for name in dead if name in REPLACED), "unset " + ", ".join(dead))
+    fix = next((REPLACED[name] for name in dead if name in REPLACED), "unset " + ", ".join(dead))
     return Check(
         "check.variables_known",
         CheckStatus.FAIL,
         f"set, but vLLM {version} does not read: {', '.join(told)}",
         f"variable {dead[0]}",
-        mend,
+        fix,
     )

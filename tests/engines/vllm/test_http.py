@@ -50,16 +50,16 @@ def test_two_configurations_differ_in_what_was_changed_alone() -> None:
 
 
 @pytest.mark.parametrize("folder", ["B-prod-small-llama", "D-prod-smollm2"])
-def test_what_no_open_endpoint_shows_is_unknown_with_a_mend(folder: str) -> None:
+def test_what_no_open_endpoint_shows_is_unknown_with_a_fix(folder: str) -> None:
     found = list(VLLM.from_http(captured(folder), CONTEXT))
     told = facts(found)
     assert told["serve.max_model_len"] == 2048
     assert told["serve.enable_prefix_caching"] is True
     for key in ("serve.dtype", "serve.seed", "serve.quantization", "serve.max_num_seqs", "serve.kv_cache_dtype"):
         assert told[key] is None
-    mends = [each.mend for each in found if not hasattr(each, "fact")]
-    assert mends
-    assert all("VLLM_SERVER_DEV_MODE" in mend for mend in mends)
+    fixes = [each.fix for each in found if not hasattr(each, "fact")]
+    assert fixes
+    assert all("VLLM_SERVER_DEV_MODE" in fix for fix in fixes)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
