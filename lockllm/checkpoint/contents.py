@@ -12,7 +12,7 @@ import msgspec
 from lockllm.checkpoint import links, stamps
 from lockllm.checkpoint.bounded import Malformed, open_regular
 from lockllm.engines import Given, PathGiven
-from lockllm.engines._collect import is_path
+from lockllm.engines.kernel.collect import is_path
 from lockllm.facts.fact import Path as Key
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Reading, Unobserved

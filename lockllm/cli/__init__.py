@@ -170,10 +170,10 @@ def tell(error: LockllmError) -> None:
 
 def _said(text: str) -> str:
     """Words that may quote what a person or a host wrote: escaped, and without passwords and tokens."""
-    from lockllm.engines import _redaction
+    from lockllm.engines.shown import redaction
     from lockllm.output.escape import readable
 
-    return readable(_redaction.text(text))
+    return readable(redaction.text(text))
 
 
 def _tell_usage(error: click.ClickException) -> None:

@@ -84,7 +84,7 @@ def command(argv: Sequence[str], environ: Mapping[str, str], cwd: str, version: 
 def log(path: str, engine: str | None, version: str | None) -> Seen:
     """A start log, as its engine reads it."""
     from lockllm import engines
-    from lockllm.engines import _redaction
+    from lockllm.engines.shown import redaction
     from lockllm.observe import start_log
 
     known(engine)
@@ -97,8 +97,8 @@ def log(path: str, engine: str | None, version: str | None) -> Seen:
     if read.gap:
         said.append(Unobserved(("kernels",), read.gap, read.fix))
     return Seen(
-        subject=path, readings=_redaction.readings(each for each in said if isinstance(each, Reading)),
-        unobserved=tuple(_redaction.gap(each) for each in said if isinstance(each, Unobserved)),
+        subject=path, readings=redaction.readings(each for each in said if isinstance(each, Reading)),
+        unobserved=tuple(redaction.gap(each) for each in said if isinstance(each, Unobserved)),
         warnings=(read.note,) if read.note else (),
     )  # fmt: skip
 

@@ -9,8 +9,8 @@ from typing import Any
 from lockllm import engines
 from lockllm.cli._inspecting import known
 from lockllm.documents.spec_text import Start
-from lockllm.engines._collect import is_path
-from lockllm.engines._values import unresolved
+from lockllm.engines.kernel.collect import is_path
+from lockllm.engines.kernel.values import unresolved
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import Absent, Raw, Reading, values

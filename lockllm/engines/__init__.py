@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from lockllm.engines._argparse import Table
+from lockllm.engines.kernel.argparse import Table
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import Check, Reading, Unobserved
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
-from lockllm.engines._argparse import Option, Take, Word, parse, table
-from lockllm.engines._collect import Collect, source_of
-from lockllm.engines._launch import recognise as _recognise
-from lockllm.engines._llama_lines import read, readings
-from lockllm.engines._values import Kind
-from lockllm.engines._variables import is_common
+from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
+from lockllm.engines.kernel.collect import Collect, source_of
+from lockllm.engines.kernel.values import Kind
+from lockllm.engines.kernel.variables import is_common
+from lockllm.engines.launch import recognise as _recognise
+from lockllm.engines.shown.llama_lines import read, readings
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
@@ -336,8 +336,8 @@ def _from_file(text: str | None, path: str, into: Collect) -> Iterable[tuple[str
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
-        from lockllm.engines._pyyaml import YamlError
-        from lockllm.engines._pyyaml import read as read_yaml
+        from lockllm.engines.kernel.pyyaml import YamlError
+        from lockllm.engines.kernel.pyyaml import read as read_yaml
 
         try:
             whole = read_yaml(text)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
-from lockllm.engines._argparse import Option, Take, Word, parse, table
-from lockllm.engines._collect import Collect, is_path, source_of
-from lockllm.engines._launch import recognise as _recognise
-from lockllm.engines._omitted import plain
-from lockllm.engines._packages import besides
-from lockllm.engines._values import Kind, leaves
-from lockllm.engines._variables import is_common
+from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
+from lockllm.engines.kernel.collect import Collect, is_path, source_of
+from lockllm.engines.kernel.omitted import plain
+from lockllm.engines.kernel.packages import besides
+from lockllm.engines.kernel.values import Kind, leaves
+from lockllm.engines.kernel.variables import is_common
+from lockllm.engines.launch import recognise as _recognise
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Fact, Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values

@@ -10,7 +10,7 @@ from typing import Any
 
 from lockllm.checkpoint import stamps
 from lockllm.engines import Context, Engine
-from lockllm.engines._values import secret_name
+from lockllm.engines.kernel.values import secret_name
 from lockllm.errors import LockllmError
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Stage

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from lockllm.checkpoint import Look
-from lockllm.engines import Context, Engine, Given, _redaction
-from lockllm.engines import _asked as asked
+from lockllm.engines import Context, Engine, Given
+from lockllm.engines.kernel import typed as asked
+from lockllm.engines.shown import redaction
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import GROUPS, same, seen
@@ -220,16 +221,16 @@ def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:
     hidden = tuple(secrets)
     kept = Pile()
     kept.complete = set(pile.complete)
-    for reading in _redaction.readings(pile.readings):
+    for reading in redaction.readings(pile.readings):
         path = reading.fact.path
-        secret = next((at for at, part in enumerate(path) if _redaction.holds(part, hidden)), None)
+        secret = next((at for at, part in enumerate(path) if redaction.holds(part, hidden)), None)
         if secret is not None:  # a name that a server gave
             family = path[: max(1, secret)]
             kept.complete -= {family[:length] for length in range(1, len(family) + 1)}
             kept.unobserved.append(Unobserved(family, "a name in it holds a secret", "give the secret by a file"))
             continue
         text = reading.source + json.dumps(_plain(reading.value), default=str, ensure_ascii=False)
-        if _redaction.holds(text, hidden):
+        if redaction.holds(text, hidden):
             kept.unobserved.append(
                 Unobserved(reading.fact.path, "its value holds a secret", "give the secret by a file")
             )
@@ -237,12 +238,12 @@ def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:
             kept.readings.append(reading)
     kept.asked = [
         each
-        for each in _redaction.readings(pile.asked)
-        if not _redaction.holds(json.dumps([*each.fact.path, _plain(each.value)], default=str), hidden)
+        for each in redaction.readings(pile.asked)
+        if not redaction.holds(json.dumps([*each.fact.path, _plain(each.value)], default=str), hidden)
     ]
-    kept.unobserved += [_redaction.gap(each, hidden) for each in pile.unobserved]
-    kept.checks = list(_redaction.checks(pile.checks, hidden))
-    kept.warnings = [_redaction.text(each, hidden) for each in pile.warnings]
+    kept.unobserved += [redaction.gap(each, hidden) for each in pile.unobserved]
+    kept.checks = list(redaction.checks(pile.checks, hidden))
+    kept.warnings = [redaction.text(each, hidden) for each in pile.warnings]
     return kept
 
 

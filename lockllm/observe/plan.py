@@ -14,12 +14,13 @@ import msgspec
 
 from lockllm import engines
 from lockllm.checkpoint import contents, links, stamps
-from lockllm.engines import Form, Given, Installed, MayBeMissing, Model, _redaction
-from lockllm.engines._collect import is_path
-from lockllm.engines._launch import Unwrapped, hosts, recognise, unwrap
-from lockllm.engines._launch.containers import version_of
-from lockllm.engines._launch.forms import find
-from lockllm.engines._values import unresolved
+from lockllm.engines import Form, Given, Installed, MayBeMissing, Model
+from lockllm.engines.kernel.collect import is_path
+from lockllm.engines.kernel.values import unresolved
+from lockllm.engines.launch import Unwrapped, hosts, recognise, unwrap
+from lockllm.engines.launch.containers import version_of
+from lockllm.engines.launch.forms import find
+from lockllm.engines.shown import redaction
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import By, Check, Reading, Unobserved
 from lockllm.facts.registry import seen
@@ -79,8 +80,8 @@ def plan(
         elif not unwrapped.opaque and not unwrapped.host:
             warnings.append("no engine that this release knows is started by this command")
         return Plan(
-            given=None, form=form, readings=_redaction.readings(told), checks=(), unwrapped=unwrapped,
-            warnings=tuple(_redaction.text(each, hidden) for each in warnings), env=inside, cwd=where,
+            given=None, form=form, readings=redaction.readings(told), checks=(), unwrapped=unwrapped,
+            warnings=tuple(redaction.text(each, hidden) for each in warnings), env=inside, cwd=where,
         )  # fmt: skip
     module = engines.load(form.engine)
     files = _read(module, form, inside, where, unwrapped, read, warnings)
@@ -90,7 +91,7 @@ def plan(
     if not any(reading.fact.path == ("engine", "name") for reading in given.readings):
         told.insert(0, seen("engine.name", form.engine, " ".join(map(_base, form.program[:3])), by))
     hidden += given.secrets
-    given = _redaction.given(msgspec.structs.replace(given, readings=(*told, *given.readings)), hidden)
+    given = redaction.given(msgspec.structs.replace(given, readings=(*told, *given.readings)), hidden)
     given = settings.with_contents(given, inside)
     if (open_ := settings.unclassified(inside, form.engine)) is not None:
         warnings.append(open_)
@@ -99,9 +100,9 @@ def plan(
     return Plan(
         given=given,
         form=form,
-        readings=(*given.readings, *_redaction.readings(beside)),
+        readings=(*given.readings, *redaction.readings(beside)),
         checks=given.checks,
-        warnings=tuple(_redaction.text(each, hidden) for each in (*warnings, *given.warnings)),
+        warnings=tuple(redaction.text(each, hidden) for each in (*warnings, *given.warnings)),
         unwrapped=unwrapped,
         files=files,
         env=inside,

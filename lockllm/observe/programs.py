@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 
-from lockllm.engines._launch.forms import DEFAULT, is_python, python_module, python_script
+from lockllm.engines.launch.forms import DEFAULT, is_python, python_module, python_script
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.observe import opening, python

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lockllm.checkpoint import Look, stamps
-from lockllm.engines import Given, Model, _served
-from lockllm.engines._served import DEFAULT_VERSION, Named, Served
+from lockllm.engines import Given, Model
+from lockllm.engines.shown import served
+from lockllm.engines.shown.served import DEFAULT_VERSION, Named, Served
 from lockllm.facts.observation import By, Check, CheckStatus
 from lockllm.facts.registry import seen
 from lockllm.observe import proc
@@ -35,7 +36,7 @@ def look(pile: Pile, request: Request, serving: Serving, said: Said | None) -> N
     """
     if said is None or said.engine is None:
         return
-    told = _served.read(said.engine.name, said.answers)
+    told = served.read(said.engine.name, said.answers)
     given = serving.plan.given if serving.plan is not None and serving.found is not None else None
     if given is None:
         _from_afar(pile, request, told)

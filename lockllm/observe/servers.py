@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from lockllm.engines import Form
-from lockllm.engines._launch import recognise, unwrap
+from lockllm.engines.launch import recognise, unwrap
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Unobserved
 from lockllm.observe import http, libraries, proc, sockets

@@ -13,7 +13,7 @@ import msgspec
 from lockllm import engines
 from lockllm.checkpoint import hub
 from lockllm.engines import Engine, Installed, Model, Probe
-from lockllm.engines._launch import recognise, unwrap
+from lockllm.engines.launch import recognise, unwrap
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Unobserved

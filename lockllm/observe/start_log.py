@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from lockllm.engines import _log
+from lockllm.engines.shown import log
 from lockllm.errors import UsageError
 from lockllm.observe import proc
 from lockllm.observe.servers import Found
@@ -143,7 +143,7 @@ def _made(raw: bytes, engine: str) -> StartLog:
     pattern = _STARTS.get(engine)
     starts = [match.start() for match in re.finditer(pattern, raw)] if pattern is not None else []
     begin = raw.rfind(b"\n", 0, starts[-1]) + 1 if len(starts) > 1 else 0
-    return StartLog(lines=tuple(_log.lines(raw)), pids=_pids(_log.lines(raw[begin:])))
+    return StartLog(lines=tuple(log.lines(raw)), pids=_pids(log.lines(raw[begin:])))
 
 
 def _last(file: BinaryIO, size: int, pattern: bytes | None, least: int = 0) -> int | None:

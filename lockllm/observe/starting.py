@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from lockllm.engines._launch import Unwrapped
-from lockllm.engines._launch.forms import is_python, python_module, python_script
-from lockllm.engines._launch.straight import Unread, straight
+from lockllm.engines.launch import Unwrapped
+from lockllm.engines.launch.forms import is_python, python_module, python_script
+from lockllm.engines.launch.straight import Unread, straight
 from lockllm.facts.observation import Unobserved
 from lockllm.observe import opening, python
 from lockllm.observe.plan import Plan

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines import _renderers as renderers
+from lockllm.engines.kernel import renderers
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen

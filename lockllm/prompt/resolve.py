@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines import _renderers as renderers
+from lockllm.engines.kernel import renderers
 from lockllm.prompt.rules import release
 from lockllm.prompt.templates import CONFIG, DEFAULT, TOOL_USE, Candidate, Read, Shelf, document, shelve
 

@@ -13,7 +13,7 @@ from lockllm.documents import toml
 from lockllm.documents.lock import EDITION, Lock
 from lockllm.documents.spec import Spec
 from lockllm.engines import Context, Engine, Given, Installed, Model
-from lockllm.engines import _asked as asked
+from lockllm.engines.kernel import typed as asked
 from lockllm.facts import keys, registry
 from lockllm.facts.check import CHECKS
 from lockllm.facts.fact import Fact, Path, Policy

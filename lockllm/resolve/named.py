@@ -18,7 +18,7 @@ from lockllm.checkpoint.bounded import Malformed, read_small
 from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec
 from lockllm.engines import Names, PathGiven
-from lockllm.engines._collect import is_path, names_file
+from lockllm.engines.kernel.collect import is_path, names_file
 from lockllm.errors import SpecError
 from lockllm.facts import keys, registry, variables
 from lockllm.facts.fact import Path

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lockllm.engines._argparse import Option, Take, parse, table
-from lockllm.engines._values import Kind, human, leaves, secret_name, unresolved, without_userinfo
+from lockllm.engines.kernel.argparse import Option, Take, parse, table
+from lockllm.engines.kernel.values import Kind, human, leaves, secret_name, unresolved, without_userinfo
 
 OPTIONS = (
     Option(name="tensor_parallel_size", flags=("--tensor-parallel-size", "-tp"), kind=Kind.INT),

@@ -11,9 +11,9 @@ import pytest
 from lockllm import engines
 from lockllm.documents.lock import EDITION, Lock
 from lockllm.engines import Context, Given
-from lockllm.engines._argparse import Option, Take
-from lockllm.engines._asked import typed
-from lockllm.engines._values import Kind, secret_name
+from lockllm.engines.kernel.argparse import Option, Take
+from lockllm.engines.kernel.typed import typed
+from lockllm.engines.kernel.values import Kind, secret_name
 from lockllm.engines.llamacpp import options as llamacpp
 from lockllm.engines.lmdeploy import options as lmdeploy
 from lockllm.engines.sglang import options as sglang

@@ -6,7 +6,7 @@ import pytest
 
 from lockllm import engines
 from lockllm.documents.lock import Lock
-from lockllm.engines import _packages
+from lockllm.engines.kernel import packages
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Observation
 from lockllm.facts.registry import seen
@@ -23,11 +23,11 @@ ASKED = (
 def test_every_python_engine_names_them_once(engine: str) -> None:
     named = engines.load(engine).packages
     assert not set(ASKED) - set(named)
-    assert not set(_packages.BELOW) - set(named)
+    assert not set(packages.BELOW) - set(named)
     assert len(set(named)) == len(named)
 
 
-@pytest.mark.parametrize("name", _packages.BELOW)
+@pytest.mark.parametrize("name", packages.BELOW)
 @pytest.mark.parametrize("locked, found", [("1.0", "1.1"), ("1.0", None), (None, "1.0"), ("1.0", "1.0+cu130")])
 def test_one_that_moves_comes_or_goes_is_a_mismatch(name: str, locked: str | None, found: str | None) -> None:
     path = ("packages", name)

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockllm.engines._pyyaml import YamlError, read
+from lockllm.engines.kernel.pyyaml import YamlError, read
 from lockllm.engines.sglang import given as sglang
 from lockllm.engines.sglang import recognise as recognise_sglang
 from lockllm.engines.tensorrt_llm import given as trtllm

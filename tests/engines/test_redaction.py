@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockllm.engines import _redaction
+from lockllm.engines.shown import redaction
 from lockllm.facts.observation import By
 from lockllm.facts.registry import seen
 
@@ -28,7 +28,7 @@ from lockllm.facts.registry import seen
     ],
 )
 def test_a_secret_is_taken_out_of_a_value(value: object, clean: object) -> None:
-    assert _redaction.value(value) == clean
+    assert redaction.value(value) == clean
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def test_a_secret_is_taken_out_of_a_value(value: object, clean: object) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_secret_stays(value: object) -> None:
-    assert _redaction.value(value) == value
+    assert redaction.value(value) == value
 
 
 def test_a_known_secret_is_hidden_wherever_it_stands_and_a_short_one_as_a_word() -> None:
-    assert _redaction.text("the key sk-local-1 is in x-sk-local-1-y", ["sk-local-1"]) == "the key *** is in x-***-y"
-    assert _redaction.text("abcd and abcdef", ["abcd"]) == "*** and abcdef"
-    assert _redaction.text("it is none, or true", ["none", "true", "it"]) == "it is none, or true"
-    assert not _redaction.holds("12345", ["1234"])
+    assert redaction.text("the key sk-local-1 is in x-sk-local-1-y", ["sk-local-1"]) == "the key *** is in x-***-y"
+    assert redaction.text("abcd and abcdef", ["abcd"]) == "*** and abcdef"
+    assert redaction.text("it is none, or true", ["none", "true", "it"]) == "it is none, or true"
+    assert not redaction.holds("12345", ["1234"])
 
 
 def test_a_reading_under_a_secret_s_name_is_left_out() -> None:
@@ -55,4 +55,4 @@ def test_a_reading_under_a_secret_s_name_is_left_out() -> None:
         seen("serve.args.kv.password", "p", "argument", By.PLAN),
         seen("serve.dtype", "float16", "argument", By.PLAN),
     ]
-    assert [each.fact.key for each in _redaction.readings(told)] == ["serve.dtype"]
+    assert [each.fact.key for each in redaction.readings(told)] == ["serve.dtype"]

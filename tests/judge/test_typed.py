@@ -10,7 +10,7 @@ import pytest
 from lockllm import engines
 from lockllm.documents.lock import EDITION, Lock
 from lockllm.engines import Context
-from lockllm.engines._asked import typed
+from lockllm.engines.kernel.typed import typed
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import ABSENT, TYPED_WHOLE, By, Observation, Reading, values

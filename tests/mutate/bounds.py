@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 ENGINES = ROOT / "lockllm" / "engines"
+ROOMS = frozenset({"kernel", "launch", "shown", "source"})  # what stands beside the engines
 _BOUND = re.compile(r"b?\d+(\.\d+){1,3}|b\d{3,5}")
 _DATA = re.compile(r"_rows\.py\Z|\A(options|value_options)\.py\Z")
 
@@ -101,7 +102,7 @@ def main() -> int:
         )
         for engine in sorted(ENGINES.iterdir()):
             name = engine.stem
-            if name.startswith("_") or (chosen.engines and name not in chosen.engines):
+            if name.startswith("_") or name in ROOMS or (chosen.engines and name not in chosen.engines):
                 continue
             for path, node, text in mutants(engine):
                 if tried == chosen.most:

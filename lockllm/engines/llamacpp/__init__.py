@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lockllm.engines import Context, Form, Given, Names
-from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.llamacpp import build as _build
 from lockllm.engines.llamacpp import command as _command
 from lockllm.engines.llamacpp import defaults as _defaults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from lockllm.engines._variables import is_common
+from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.llamacpp.options import BY_VARIABLE, FAMILIES, NOISE, TEMPLATES, VARIABLES
 from lockllm.engines.llamacpp.sources import Settings, named, truth
 from lockllm.facts.env import is_secret

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Form, Given, MayBeMissing, Model, PathGiven, Template
-from lockllm.engines._values import leaves, secret_name, unresolved, without_userinfo
-from lockllm.engines._variables import is_common
+from lockllm.engines.kernel.values import leaves, secret_name, unresolved, without_userinfo
+from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.llamacpp import build as builds
 from lockllm.engines.llamacpp import findings, sources
 from lockllm.engines.llamacpp.options import FAMILIES, VARIABLES, Kind

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from lockllm.engines._llama_lines import read, readings
 from lockllm.engines.llamacpp.http import scheme
+from lockllm.engines.shown.llama_lines import read, readings
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import fact, seen
 

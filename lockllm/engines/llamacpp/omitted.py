@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lockllm.engines._omitted import option, version
+from lockllm.engines.kernel.omitted import option, version
 from lockllm.engines.llamacpp import build as builds
 from lockllm.engines.llamacpp.findings import READ
 from lockllm.facts.fact import Path

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lockllm.engines import Form, Given, Model
-from lockllm.engines._argparse import Word, parse
-from lockllm.engines._collect import Collect, is_path, pairs, source_of
-from lockllm.engines._values import secret_name
-from lockllm.engines._variables import counts
+from lockllm.engines.kernel.argparse import Word, parse
+from lockllm.engines.kernel.collect import Collect, is_path, pairs, source_of
+from lockllm.engines.kernel.values import secret_name
+from lockllm.engines.kernel.variables import counts
 from lockllm.engines.lmdeploy import options
 from lockllm.facts.observation import CheckStatus
 from lockllm.facts.types import whole

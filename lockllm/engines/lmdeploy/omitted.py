@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lockllm.engines._omitted import plain
+from lockllm.engines.kernel.omitted import plain
 from lockllm.facts.fact import Path
 
 _KEPT: Mapping[str, Any] = {

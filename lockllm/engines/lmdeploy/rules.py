@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lockllm.engines import Context, Given
-from lockllm.engines._releases import at_least, below, beyond
+from lockllm.engines.kernel.releases import at_least, below, beyond
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen

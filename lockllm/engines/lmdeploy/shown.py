@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lockllm.engines import Answer, Context, Probe
-from lockllm.engines._log import clean, fields, value
 from lockllm.engines.lmdeploy.options import KV_CACHE
+from lockllm.engines.shown.log import clean, fields, value
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Form
-from lockllm.engines._launch import recognise as _recognise
+from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.ollama.command import command, where
 from lockllm.engines.ollama.given import given
 from lockllm.engines.ollama.given import wants_files as _wants_files

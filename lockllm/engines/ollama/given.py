@@ -7,12 +7,12 @@ from hashlib import sha256
 from typing import Any
 
 from lockllm.engines import Form, Given, Model
-from lockllm.engines import _renderers as renderers
-from lockllm.engines._argparse import parse
-from lockllm.engines._collect import Collect, source_of, truth
-from lockllm.engines._releases import at_least
-from lockllm.engines._values import unresolved
-from lockllm.engines._variables import is_common
+from lockllm.engines.kernel import renderers
+from lockllm.engines.kernel.argparse import parse
+from lockllm.engines.kernel.collect import Collect, source_of, truth
+from lockllm.engines.kernel.releases import at_least
+from lockllm.engines.kernel.values import unresolved
+from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.ollama import modelfile, options
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import By, CheckStatus

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lockllm.engines._argparse import Option, Table, Take, table
-from lockllm.engines._values import Kind
+from lockllm.engines.kernel.argparse import Option, Table, Take, table
+from lockllm.engines.kernel.values import Kind
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
 from lockllm.facts.variables import recorded

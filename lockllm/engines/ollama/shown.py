@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Answer, Context, Form, Probe
-from lockllm.engines import _llama_lines as llama
-from lockllm.engines._log import clean
 from lockllm.engines.ollama.given import given
+from lockllm.engines.shown import llama_lines as llama
+from lockllm.engines.shown.log import clean
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import whole

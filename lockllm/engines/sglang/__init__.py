@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lockllm.engines import Form, Installed
-from lockllm.engines._launch import recognise as _recognise
-from lockllm.engines._packages import besides
+from lockllm.engines.kernel.packages import besides
+from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.sglang.command import command, where
 from lockllm.engines.sglang.findings import checks
 from lockllm.engines.sglang.given import FLAG, explicit_template, given

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from lockllm.engines._releases import at_least, below
+from lockllm.engines.kernel.releases import at_least, below
 from lockllm.engines.sglang.known import Known
 from lockllm.facts.observation import Reading, Unobserved
 from lockllm.facts.types import whole

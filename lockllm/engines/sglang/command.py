@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lockllm.engines import Command, Context
-from lockllm.engines._argparse import Option, Take
-from lockllm.engines._releases import at_least
+from lockllm.engines.kernel.argparse import Option, Take
+from lockllm.engines.kernel.releases import at_least
 from lockllm.engines.sglang import http, log, options
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.keys import dotted, parse

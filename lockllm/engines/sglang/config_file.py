@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines._argparse import Option, Take
-from lockllm.engines._collect import Collect
-from lockllm.engines._pyyaml import YamlError, read
-from lockllm.engines._releases import at_least
+from lockllm.engines.kernel.argparse import Option, Take
+from lockllm.engines.kernel.collect import Collect
+from lockllm.engines.kernel.pyyaml import YamlError, read
+from lockllm.engines.kernel.releases import at_least
 from lockllm.engines.sglang.options import Release
 from lockllm.facts.observation import CheckStatus
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lockllm.engines import Context, Given
-from lockllm.engines._collect import known_value
-from lockllm.engines._releases import at_least, below, beyond
+from lockllm.engines.kernel.collect import known_value
+from lockllm.engines.kernel.releases import at_least, below, beyond
 from lockllm.engines.sglang.attention import (
     DETERMINISTIC_SINCE,
     accepts_deterministic,

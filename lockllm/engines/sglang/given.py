@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Form, Given, Installed, Model, Template
-from lockllm.engines._argparse import Parsed, Word, parse
-from lockllm.engines._collect import Collect, is_path, pairs, source_of
-from lockllm.engines._releases import below, beyond
-from lockllm.engines._values import leaves, secret_name, stray, unresolved
+from lockllm.engines.kernel.argparse import Parsed, Word, parse
+from lockllm.engines.kernel.collect import Collect, is_path, pairs, source_of
+from lockllm.engines.kernel.releases import below, beyond
+from lockllm.engines.kernel.values import leaves, secret_name, stray, unresolved
 from lockllm.engines.sglang import config_file, options
 from lockllm.engines.sglang.options import Release
 from lockllm.engines.sglang.reading import read, without_effect

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Answer, Context, Form, Given, Probe
-from lockllm.engines._collect import is_path
-from lockllm.engines._releases import at_least
-from lockllm.engines._values import leaves, secret_name
+from lockllm.engines.kernel.collect import is_path
+from lockllm.engines.kernel.releases import at_least
+from lockllm.engines.kernel.values import leaves, secret_name
 from lockllm.engines.sglang import given as _given
 from lockllm.engines.sglang.options import BUILTIN_TEMPLATES, SAMPLING_SOURCES
 from lockllm.engines.sglang.rules import effective

@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Installed
-from lockllm.engines._argparse import Option, Take, canonical
 from lockllm.engines._evaluate import Scope
 from lockllm.engines._installed import TOO_ODD, Grammar, dest, gather, named, placed
 from lockllm.engines._parsers import Added, Follower, Parser, arity
 from lockllm.engines._plain import literals
-from lockllm.engines._releases import order
 from lockllm.engines._source import UNKNOWN, Call, Class, Field, Foreign, Function, Generic, Module, Unknown
-from lockllm.engines._values import Kind
+from lockllm.engines.kernel.argparse import Option, Take, canonical
+from lockllm.engines.kernel.releases import order
+from lockllm.engines.kernel.values import Kind
 from lockllm.engines.sglang import options
 
 _ARGUMENTS = "sglang.srt.server_args"

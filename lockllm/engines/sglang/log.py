@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lockllm.engines._log import clean, fields, value
 from lockllm.engines.sglang.options import BUILTIN_TEMPLATES, SAMPLING_SOURCES
+from lockllm.engines.shown.log import clean, fields, value
 from lockllm.facts.observation import By, Reading
 from lockllm.facts.registry import seen
 from lockllm.facts.types import whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lockllm.engines._omitted import NOT_KNOWN, at, option, text, version
+from lockllm.engines.kernel.omitted import NOT_KNOWN, at, option, text, version
 from lockllm.engines.sglang.options import FACTS, VERSIONS
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Installed, Names
-from lockllm.engines._argparse import Option, Table, Take, table
-from lockllm.engines._releases import order, spans
-from lockllm.engines._values import Kind
+from lockllm.engines.kernel.argparse import Option, Table, Take, table
+from lockllm.engines.kernel.releases import order, spans
+from lockllm.engines.kernel.values import Kind
 from lockllm.engines.sglang import choice_rows
 from lockllm.engines.sglang.option_rows import READ, ROWS
 from lockllm.facts.fact import Path

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from lockllm.engines import Installed
-from lockllm.engines._argparse import Parsed, Problem, Word, parse
-from lockllm.engines._values import unresolved
+from lockllm.engines.kernel.argparse import Parsed, Problem, Word, parse
+from lockllm.engines.kernel.values import unresolved
 from lockllm.engines.sglang import options
 from lockllm.engines.sglang.options import Release
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lockllm.engines import Context, Given
-from lockllm.engines._releases import at_least, below, beyond, order
-from lockllm.engines._renderers import SPARSE_MLA
-from lockllm.engines._unread import sampling as unread_sampling
+from lockllm.engines.kernel.releases import at_least, below, beyond, order
+from lockllm.engines.kernel.renderers import SPARSE_MLA
+from lockllm.engines.kernel.unread import sampling as unread_sampling
 from lockllm.engines.sglang import attention, installed_defaults
 from lockllm.engines.sglang.known import Known
 from lockllm.engines.sglang.options import NEWEST

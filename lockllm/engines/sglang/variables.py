@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lockllm.engines._collect import Collect
-from lockllm.engines._releases import below, beyond, spans
-from lockllm.engines._variables import contents, is_common
+from lockllm.engines.kernel.collect import Collect
+from lockllm.engines.kernel.releases import below, beyond, spans
+from lockllm.engines.kernel.variables import contents, is_common
 from lockllm.engines.sglang.options import NEWEST, VERSIONS
 from lockllm.facts import variables as catalogue
 from lockllm.facts.env import is_secret

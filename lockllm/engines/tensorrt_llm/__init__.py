@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Form, Names
-from lockllm.engines._launch import recognise as _recognise
-from lockllm.engines._packages import besides
+from lockllm.engines.kernel.packages import besides
+from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.tensorrt_llm.command import command, where
 from lockllm.engines.tensorrt_llm.given import FLAG, explicit_template, given
 from lockllm.engines.tensorrt_llm.given import wants_files as _wants_files

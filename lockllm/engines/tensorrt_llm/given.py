@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lockllm.engines import Form, Given, Model, Template
-from lockllm.engines._argparse import Word, parse
-from lockllm.engines._collect import Collect, exact, source_of
-from lockllm.engines._pyyaml import YamlError, read
-from lockllm.engines._values import leaves, secret_name, unresolved
-from lockllm.engines._variables import counts
+from lockllm.engines.kernel.argparse import Word, parse
+from lockllm.engines.kernel.collect import Collect, exact, source_of
+from lockllm.engines.kernel.pyyaml import YamlError, read
+from lockllm.engines.kernel.values import leaves, secret_name, unresolved
+from lockllm.engines.kernel.variables import counts
 from lockllm.engines.tensorrt_llm import options
 from lockllm.facts.observation import CheckStatus
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lockllm.engines import Answer, Context, Probe
-from lockllm.engines._log import clean
+from lockllm.engines.shown.log import clean
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import whole

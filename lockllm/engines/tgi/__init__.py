@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lockllm.engines import Form, Names
-from lockllm.engines._launch import recognise as _recognise
-from lockllm.engines._packages import besides
+from lockllm.engines.kernel.packages import besides
+from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.tgi.command import command, where
 from lockllm.engines.tgi.given import FLAG, given
 from lockllm.engines.tgi.omitted import omitted

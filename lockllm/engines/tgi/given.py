@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lockllm.engines import Form, Given, Model
-from lockllm.engines._argparse import Option, Problem, Take, parse
-from lockllm.engines._collect import Collect, exact, pairs, source_of, truth
-from lockllm.engines._values import convert, secret_name, unresolved
-from lockllm.engines._variables import is_common
+from lockllm.engines.kernel.argparse import Option, Problem, Take, parse
+from lockllm.engines.kernel.collect import Collect, exact, pairs, source_of, truth
+from lockllm.engines.kernel.values import convert, secret_name, unresolved
+from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.tgi import options
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import By, CheckStatus

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lockllm.engines import Context, Given
-from lockllm.engines._releases import below, beyond
+from lockllm.engines.kernel.releases import below, beyond
 from lockllm.engines.tgi.options import QUANTIZED_IN_FLOAT16
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse

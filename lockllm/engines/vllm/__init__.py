@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lockllm.engines import Form, Installed
-from lockllm.engines._launch import recognise as _recognise
-from lockllm.engines._packages import besides
+from lockllm.engines.kernel.packages import besides
+from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.vllm.command import command
 from lockllm.engines.vllm.findings import checks
 from lockllm.engines.vllm.given import given, read

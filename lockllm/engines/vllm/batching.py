@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lockllm.engines import _gpu as gpu
+from lockllm.engines.kernel import gpu
 from lockllm.engines.vllm.case import Case, Unknown
 
 _NO_KIND = Unknown(

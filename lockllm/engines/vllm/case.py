@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Context, Given
-from lockllm.engines import _gpu as gpu
-from lockllm.engines._releases import at_least
+from lockllm.engines.kernel import gpu
+from lockllm.engines.kernel.releases import at_least
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
 from lockllm.facts.observation import ABSENT, Raw

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Command, Context
-from lockllm.engines._argparse import Option, Take
-from lockllm.engines._releases import at_least, below
-from lockllm.engines._values import Kind
+from lockllm.engines.kernel.argparse import Option, Take
+from lockllm.engines.kernel.releases import at_least, below
+from lockllm.engines.kernel.values import Kind
 from lockllm.engines.vllm import options
 from lockllm.engines.vllm.spread import SAMPLING_KEYS
 from lockllm.facts.fact import Path

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lockllm.engines._log import value
-from lockllm.engines._releases import at_least
+from lockllm.engines.kernel.releases import at_least
+from lockllm.engines.shown.log import value
 
 DUMPED = {
     "dtype": "serve.dtype",

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lockllm.engines import Context, Given
-from lockllm.engines import _gpu as gpu
-from lockllm.engines._collect import Collect
-from lockllm.engines._releases import at_least, below
+from lockllm.engines.kernel import gpu
+from lockllm.engines.kernel.collect import Collect
+from lockllm.engines.kernel.releases import at_least, below
 from lockllm.engines.vllm import variables
 from lockllm.engines.vllm.options import is_read
 from lockllm.facts.fact import Path

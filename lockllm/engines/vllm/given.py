@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Form, Given, Installed, Model
-from lockllm.engines._argparse import Parsed, Table, Word, canonical, parse
-from lockllm.engines._collect import Collect
-from lockllm.engines._releases import at_least, order
-from lockllm.engines._values import secret_name, unresolved
-from lockllm.engines._variables import contents
+from lockllm.engines.kernel.argparse import Parsed, Table, Word, canonical, parse
+from lockllm.engines.kernel.collect import Collect
+from lockllm.engines.kernel.releases import at_least, order
+from lockllm.engines.kernel.values import secret_name, unresolved
+from lockllm.engines.kernel.variables import contents
 from lockllm.engines.vllm import findings, named_files, options, refusals, variables
 from lockllm.engines.vllm.levels import spelled_out
 from lockllm.engines.vllm.option_rows import ROWS

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Answer, Context, Probe
-from lockllm.engines._releases import beyond
+from lockllm.engines.kernel.releases import beyond
 from lockllm.engines.vllm.options import NEWEST
 from lockllm.engines.vllm.server_info import server_info
 from lockllm.facts.fact import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from lockllm.engines._releases import at_least
+from lockllm.engines.kernel.releases import at_least
 
 _DIGITS = frozenset("0123")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines._log import clean, fields, value
+from lockllm.engines.shown.log import clean, fields, value
 from lockllm.engines.vllm.dump import dumped
 from lockllm.engines.vllm.log_patterns import AFTER, ATTENTION, ATTENTION_NAMES, BANNER, FIRST, LAST, OFF, SAID
 from lockllm.facts.observation import By, Reading

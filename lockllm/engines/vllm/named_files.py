@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lockllm.engines import MayBeMissing, Template
-from lockllm.engines._argparse import Word
-from lockllm.engines._collect import Collect
-from lockllm.engines._values import unresolved
+from lockllm.engines.kernel.argparse import Word
+from lockllm.engines.kernel.collect import Collect
+from lockllm.engines.kernel.values import unresolved
 from lockllm.engines.vllm.spread import SAMPLING_KEYS
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse

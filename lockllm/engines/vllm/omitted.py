@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lockllm.engines import Context
-from lockllm.engines._omitted import NOT_KNOWN, at, option, text, version
+from lockllm.engines.kernel.omitted import NOT_KNOWN, at, option, text, version
 from lockllm.engines.vllm.case import case
 from lockllm.engines.vllm.options import NEUTRAL, READ, SAME_TAIL
 from lockllm.facts.fact import Path

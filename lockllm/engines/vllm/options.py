@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from lockllm.engines import Names
-from lockllm.engines._argparse import Option, Table, Take, table
-from lockllm.engines._releases import at_least, below, beyond, order
-from lockllm.engines._values import Kind
+from lockllm.engines.kernel.argparse import Option, Table, Take, table
+from lockllm.engines.kernel.releases import at_least, below, beyond, order
+from lockllm.engines.kernel.values import Kind
 from lockllm.engines.vllm.option_rows import ROWS
 from lockllm.facts.fact import Path
 

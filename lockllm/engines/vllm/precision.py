@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lockllm.engines import _gpu as gpu
-from lockllm.engines import _renderers as renderers
+from lockllm.engines.kernel import gpu, renderers
 from lockllm.engines.vllm.case import Case, Unknown
 
 _FLOATS = frozenset({"float16", "bfloat16", "float32"})

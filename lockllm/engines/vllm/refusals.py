@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Form
-from lockllm.engines._argparse import Parsed, Problem, Word
-from lockllm.engines._releases import at_least, below
-from lockllm.engines._values import Kind, is_json, stray, unresolved, with_numbers
+from lockllm.engines.kernel.argparse import Parsed, Problem, Word
+from lockllm.engines.kernel.releases import at_least, below
+from lockllm.engines.kernel.values import Kind, is_json, stray, unresolved, with_numbers
 from lockllm.engines.vllm.key_rows import KEYS
 from lockllm.engines.vllm.options import NULLABLE, READ, following, names, nearest, options
 from lockllm.engines.vllm.value_rows import PARSERS, VALUES

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lockllm.engines import Context, Given
-from lockllm.engines._releases import beyond
-from lockllm.engines._unread import sampling as unread_sampling
+from lockllm.engines.kernel.releases import beyond
+from lockllm.engines.kernel.unread import sampling as unread_sampling
 from lockllm.engines.vllm import batching, precision, sampling_rules
 from lockllm.engines.vllm.case import Case, Unknown, case
 from lockllm.engines.vllm.installed_defaults import told

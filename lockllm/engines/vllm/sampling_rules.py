@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lockllm.engines import Given
-from lockllm.engines._releases import at_least
+from lockllm.engines.kernel.releases import at_least
 from lockllm.engines.vllm.case import Case
 from lockllm.engines.vllm.spread import SAMPLING_KEYS
 from lockllm.facts.observation import By, Reading, Unobserved

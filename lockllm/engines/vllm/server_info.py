@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lockllm.engines import Answer
-from lockllm.engines._log import fields
+from lockllm.engines.shown.log import fields
 from lockllm.engines.vllm.dump import dumped
 from lockllm.engines.vllm.spread import SAMPLING_KEYS
 from lockllm.engines.vllm.variables import number_truth

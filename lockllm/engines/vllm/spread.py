@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lockllm.engines import Model
-from lockllm.engines._argparse import Word
-from lockllm.engines._collect import Collect
-from lockllm.engines._releases import at_least
-from lockllm.engines._values import leaves, secret_name, unresolved
+from lockllm.engines.kernel.argparse import Word
+from lockllm.engines.kernel.collect import Collect
+from lockllm.engines.kernel.releases import at_least
+from lockllm.engines.kernel.values import leaves, secret_name, unresolved
 from lockllm.facts.observation import CheckStatus
 
 SAMPLING_KEYS = {

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from lockllm.engines._releases import at_least, spans
-from lockllm.engines._variables import is_common
+from lockllm.engines.kernel.releases import at_least, spans
+from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.vllm.options import READ, is_read
 from lockllm.facts import variables
 from lockllm.facts.env import is_secret

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Form
-from lockllm.engines._pyyaml import YamlError
-from lockllm.engines._pyyaml import read as read_yaml
-from lockllm.engines._releases import at_least
+from lockllm.engines.kernel.pyyaml import YamlError
+from lockllm.engines.kernel.pyyaml import read as read_yaml
+from lockllm.engines.kernel.releases import at_least
 from lockllm.engines.vllm.options import options
 
 _ON_BY_DEFAULT = {

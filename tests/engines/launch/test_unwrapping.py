@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lockllm.engines._launch import recognise, unwrap
+from lockllm.engines.launch import recognise, unwrap
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "data" / "commands.jsonl").read_text().splitlines()]
 SERVE = ("vllm", "serve", "m")

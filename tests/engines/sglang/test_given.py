@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from lockllm.engines import Context, Form, Given, load
-from lockllm.engines._argparse import Option, Take
-from lockllm.engines._values import Kind
+from lockllm.engines.kernel.argparse import Option, Take
+from lockllm.engines.kernel.values import Kind
 from lockllm.engines.sglang import options
 from lockllm.facts.observation import CheckStatus, Raw
 from tests.engines import replay

@@ -9,8 +9,8 @@ import pytest
 
 from lockllm.engines import Answer, Context, Form, Given, Installed
 from lockllm.engines import sglang as engine
-from lockllm.engines._argparse import Take
-from lockllm.engines._values import Kind
+from lockllm.engines.kernel.argparse import Take
+from lockllm.engines.kernel.values import Kind
 from lockllm.facts.observation import By, CheckStatus, Reading, Unobserved
 from tests.engines.future import SGLANG as FILES
 from tests.engines.future import SGLANG_VERSION as VERSION

@@ -11,8 +11,8 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from lockllm.engines import Context, Given
-from lockllm.engines._argparse import Take
-from lockllm.engines._values import Kind
+from lockllm.engines.kernel.argparse import Take
+from lockllm.engines.kernel.values import Kind
 from lockllm.engines.vllm import options
 from lockllm.engines.vllm.rules import RULES
 from lockllm.facts.fact import Path

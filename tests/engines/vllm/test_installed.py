@@ -12,8 +12,8 @@ import pytest
 
 from lockllm.engines import Context, Form, Given, Installed
 from lockllm.engines import vllm as engine
-from lockllm.engines._argparse import Take
-from lockllm.engines._values import Kind
+from lockllm.engines.kernel.argparse import Take
+from lockllm.engines.kernel.values import Kind
 from lockllm.engines.vllm import installed_options, options
 from lockllm.facts.observation import By, CheckStatus, Reading, Unobserved
 from tests.engines.future import VERSION, VLLM

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Given, Model, PathGiven, Template
-from lockllm.engines._argparse import Parsed, Problem, Table, Word
-from lockllm.engines._values import leaves, secret_name, unresolved, without_userinfo
+from lockllm.engines.kernel.argparse import Parsed, Problem, Table, Word
+from lockllm.engines.kernel.values import leaves, secret_name, unresolved, without_userinfo
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from lockllm.engines._releases import at_least
+from lockllm.engines.kernel.releases import at_least
 
 HARMONY = "Harmony"
 SPARSE_MLA = re.compile(r"DeepseekV(?:32|4)|GlmMoeDsa")

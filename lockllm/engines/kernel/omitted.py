@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lockllm.engines._releases import beyond, order
+from lockllm.engines.kernel.releases import beyond, order
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import ABSENT, Raw
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from lockllm.engines._launch import shell
-from lockllm.engines._launch.forms import base, find, is_python
+from lockllm.engines.launch import shell
+from lockllm.engines.launch.forms import base, find, is_python
 
 _ASSIGN = re.compile(r"([^=]+)=(.*)\Z", re.DOTALL)
 _LAYERS = 12

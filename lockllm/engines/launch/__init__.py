@@ -6,7 +6,7 @@ no argument is claimed for an engine.
 
 from __future__ import annotations
 
-from lockllm.engines._launch.forms import recognise
-from lockllm.engines._launch.unwrapping import Unwrapped, unwrap
+from lockllm.engines.launch.forms import recognise
+from lockllm.engines.launch.unwrapping import Unwrapped, unwrap
 
 __all__ = ["Unwrapped", "recognise", "unwrap"]

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Given, Model
-from lockllm.engines._values import secret_name
+from lockllm.engines.kernel.values import secret_name
 from lockllm.facts.observation import Check, Raw, Reading, Unobserved
 
 HIDDEN = "***"

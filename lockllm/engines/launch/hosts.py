@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Form
-from lockllm.engines._pyyaml import YamlError
-from lockllm.engines._pyyaml import read as read_yaml
+from lockllm.engines.kernel.pyyaml import YamlError
+from lockllm.engines.kernel.pyyaml import read as read_yaml
 
 _OF_KSERVE = frozenset(
     """

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines._values import Kind, convert, unresolved
+from lockllm.engines.kernel.values import Kind, convert, unresolved
 
 _NEGATIVE = re.compile(r"-(?:\d+|\d*\.\d+)\Z")
 _MOST = 2_000  # words of one command: ten times as many as any has, and each may be held against each

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from lockllm.engines._launch import containers, shell
-from lockllm.engines._launch.forms import (
+from lockllm.engines.launch import containers, shell
+from lockllm.engines.launch.forms import (
     DEFAULT,
     MODULE_OF_VLLM,
     PROGRAMS,
@@ -19,7 +19,7 @@ from lockllm.engines._launch.forms import (
     python_module,
     python_script,
 )
-from lockllm.engines._launch.wrappers import WRAPPERS, Inner, inner
+from lockllm.engines.launch.wrappers import WRAPPERS, Inner, inner
 
 _OFFICIAL = re.compile(r"(^|/)vllm/vllm-openai$")
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?![\d.])")
