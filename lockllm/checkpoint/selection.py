@@ -58,7 +58,8 @@ _READ = re.compile(r".*\.(json|jinja|model|tiktoken|safetensors|bin|pt|pth|gguf|
 _NOT_INFERENCE = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "scaler.pt")
 """The only names that vLLM and SGLang leave out of what they glob (`filter_files_not_needed_for_inference`): by their end."""
 _CONSOLIDATED_FIRST = (0, 12)
-"""The vLLM release from which `auto` takes `consolidated*.safetensors` wherever they lie (vLLM #28659)."""
+"""The vLLM release from which `auto` takes `consolidated*.safetensors` wherever they are (vLLM #28659). Read in
+`model_loader/default_loader.py` of 0.11.2, the last release without it, and of 0.12.0."""
 _GLOBS_BOTH = frozenset({"vllm", "sglang", "tgi"})
 """Engines that glob `*.safetensors`: without an index, a consolidated copy beside them is loaded too. SGLang takes the
 consolidated set of some model names even beside an index."""

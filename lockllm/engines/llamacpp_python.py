@@ -8,12 +8,12 @@ from typing import Any
 
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
-from lockllm.engines.kernel.collect import Collect, source_of
-from lockllm.engines.kernel.values import Kind
+from lockllm.engines.kernel.collect import Collect, source_of, truth
+from lockllm.engines.kernel.omitted import plain
+from lockllm.engines.kernel.values import Kind, convert, leaves, secret_name
 from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.shown.llama_lines import read, readings
-from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
 from lockllm.facts.registry import dump, fact, find, seen
@@ -28,23 +28,31 @@ _TEXT, _WHOLE, _NUMBER = Kind.TEXT, Kind.INT, Kind.NUMBER
 _SETTINGS: tuple[tuple[Kind, str, str], ...] = (
     (_TEXT, "model", "model"), (_TEXT, "model_alias", "operational"), (_WHOLE, "n_gpu_layers", "serve.gpu_layers"),
     (_WHOLE, "split_mode", "serve.split_mode"), (_WHOLE, "main_gpu", "kept"), (_TEXT, "tensor_split", "kept"),
-    (_TEXT, "vocab_only", "kept"), (_TEXT, "use_mmap", "kept"), (_TEXT, "use_mlock", "kept"), (_TEXT, "kv_overrides", "kept"),
+    (_TEXT, "vocab_only", "switch"), (_TEXT, "use_mmap", "switch"), (_TEXT, "use_mlock", "switch"), (_TEXT, "kv_overrides", "kept"),
     (_TEXT, "rpc_servers", "kept"), (_WHOLE, "seed", "seed"), (_WHOLE, "n_ctx", "serve.max_model_len"),
     (_WHOLE, "n_batch", "serve.max_num_batched_tokens"), (_WHOLE, "n_ubatch", "serve.ubatch_size"), (_WHOLE, "n_threads", "kept"),
     (_WHOLE, "n_threads_batch", "kept"), (_WHOLE, "rope_scaling_type", "kept"), (_NUMBER, "rope_freq_base", "kept"),
     (_NUMBER, "rope_freq_scale", "kept"), (_NUMBER, "yarn_ext_factor", "kept"), (_NUMBER, "yarn_attn_factor", "kept"),
     (_NUMBER, "yarn_beta_fast", "kept"), (_NUMBER, "yarn_beta_slow", "kept"), (_WHOLE, "yarn_orig_ctx", "kept"),
-    (_TEXT, "mul_mat_q", "kept"), (_TEXT, "logits_all", "kept"), (_TEXT, "embedding", "kept"), (_TEXT, "offload_kqv", "kept"),
+    (_TEXT, "mul_mat_q", "switch"), (_TEXT, "logits_all", "switch"), (_TEXT, "embedding", "switch"), (_TEXT, "offload_kqv", "switch"),
     (_TEXT, "flash_attn", "serve.flash_attn"), (_WHOLE, "last_n_tokens_size", "kept"), (_TEXT, "lora_base", "path"),
-    (_TEXT, "lora_path", "adapter"), (_TEXT, "numa", "kept"), (_TEXT, "chat_format", "template"), (_TEXT, "clip_model_path", "path"),
-    (_TEXT, "cache", "kept"), (_TEXT, "cache_type", "kept"), (_WHOLE, "cache_size", "kept"), (_TEXT, "hf_tokenizer_config_path", "path"),
+    (_TEXT, "lora_path", "adapter"), (_TEXT, "numa", "switch"), (_TEXT, "chat_format", "template"),
+    (Kind.STRICT_JSON, "chat_template_kwargs", "kwargs"), (_TEXT, "clip_model_path", "path"),
+    (_TEXT, "cache", "switch"), (_TEXT, "cache_type", "kept"), (_WHOLE, "cache_size", "kept"), (_TEXT, "hf_tokenizer_config_path", "path"),
     (_TEXT, "hf_pretrained_model_name_or_path", "file_or_name"), (_TEXT, "hf_model_repo_id", "repo"),
     (_TEXT, "draft_model", "file_or_name"), (_WHOLE, "draft_model_num_pred_tokens", "kept"),
     (_WHOLE, "type_k", "type"), (_WHOLE, "type_v", "type"),
     (_TEXT, "verbose", "operational"), (_TEXT, "host", "operational"), (_WHOLE, "port", "port"), (_TEXT, "ssl_keyfile", "secret"),
-    (_TEXT, "ssl_certfile", "operational"), (_TEXT, "api_key", "secret"), (_TEXT, "interrupt_requests", "kept"),
+    (_TEXT, "ssl_certfile", "operational"), (_TEXT, "api_key", "secret"), (_TEXT, "interrupt_requests", "switch"),
     (_TEXT, "disable_ping_events", "operational"), (_TEXT, "root_path", "operational"), (_TEXT, "config_file", "config"),
 )  # fmt: skip
+OPERATIONAL_BECAUSE = {
+    "where and under which name it is reached": "model_alias host port root_path ssl_certfile",
+    "what is written to logs and measured": "verbose",
+    "how a stream of answers is kept open": "disable_ping_events",
+    "the file of settings, whose settings are locked one by one": "config_file",
+}
+"""Reason -> settings that lock nothing, because they move no token."""
 _ROLES = {setting: role for _, setting, role in _SETTINGS}
 _KINDS = {setting: kind for kind, setting, _ in _SETTINGS}
 named_files = {
@@ -52,7 +60,7 @@ named_files = {
     for setting, role in _ROLES.items()
     if role in ("path", "file_or_name")
 }
-_TABLE = table(
+TABLE = table(
     tuple(Option(name=setting, flags=(f"--{setting}",), take=Take.ONE, kind=kind) for kind, setting, _ in _SETTINGS)
 )
 _TYPES = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 20: "iq4_nl", 30: "bf16"}
@@ -93,7 +101,7 @@ def wants_files(form: Form, env: Mapping[str, str]) -> Iterator[str]:
 def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
     """Flags over variables; a config file replaces both. Flags are the settings' names, with underscores."""
     into = Collect(name, live)
-    parsed = parse(form.args, _TABLE)
+    parsed = parse(form.args, TABLE)
     into.refuse(parsed.problems, _release(version) is not None, f"llama-cpp-python {version}")
     told: dict[str, tuple[Any, str]] = {
         setting: (_typed(setting, env[setting.upper()]), f"variable {setting.upper()}")
@@ -135,9 +143,21 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
         yield seen("engine.bundled.llama_cpp", _BUNDLED[context.version], "the release's changelog", By.RULE)
 
 
+OMITTED: Mapping[str, Any] = {
+    "main_gpu": 0, "vocab_only": False, "rope_freq_base": 0.0, "rope_freq_scale": 0.0, "yarn_ext_factor": -1.0,
+    "yarn_attn_factor": 1.0, "yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0, "yarn_orig_ctx": 0, "mul_mat_q": True,
+    "rope_scaling_type": -1, "logits_all": True, "embedding": False, "offload_kqv": True, "last_n_tokens_size": 64,
+    "numa": False, "cache": False, "cache_type": "ram", "cache_size": 2 << 30, "draft_model_num_pred_tokens": 10,
+    "interrupt_requests": True,
+}  # fmt: skip
+"""Kept settings whose default is a constant of `llama_cpp/server/settings.py` (0.3.36). Of `use_mmap`, `use_mlock` and the
+threads it is what the machine has."""
+
+
 def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
-    """The defaults of its settings are in `effective`; those of kept ones were not read."""
-    return ()
+    """The values that mean the same as leaving a setting out."""
+    facts = {fact(key).path: value for key, value in _SERVE.items()} | {("serve", "gpu_layers"): 0}
+    return plain(OMITTED, facts, newest, newest, path, known)
 
 
 def detect(answers: Sequence[Answer]) -> bool:
@@ -219,10 +239,13 @@ def command(facts: Mapping[Path, Any], context: Context) -> Command:
     elif repo := told.get(("checkpoint", "repo")):
         argv += ["--hf_model_repo_id", str(repo), "--model", "*.gguf"]
     by_role = {role: setting for setting, role in _ROLES.items() if role.startswith("serve.")}
+    kwargs: dict[str, Any] = {}
     notes: list[str] = []
     for path, value in told.items():
         key = ".".join(path)
-        if path[:2] == ("serve", "args") and len(path) == 3:
+        if path[:2] == ("serve", "chat_template_kwargs") and len(path) == 3:
+            kwargs[path[2]] = value
+        elif path[:2] == ("serve", "args") and len(path) == 3:
             argv += [f"--{path[2]}", str(value)]
         elif key == "serve.kv_cache_dtype":
             argv += _type_flags(str(value))
@@ -236,6 +259,8 @@ def command(facts: Mapping[Path, Any], context: Context) -> Command:
             "serve.cache_type_v",
         ):
             notes.append(f"{find(path).key}: no setting of llama-cpp-python holds it")
+    if kwargs:
+        argv += ["--chat_template_kwargs", json.dumps(kwargs, ensure_ascii=False)]
     env = {path[1]: str(value) for path, value in told.items() if path[0] == "env" and len(path) == 2}
     return Command(argv=tuple(argv), env=env, notes=tuple(notes))
 
@@ -260,7 +285,7 @@ def where(row: Fact[Any]) -> Mapping[str, str]:
 
 def _one(setting: str, value: Any, source: str, into: Collect) -> None:
     role = _ROLES.get(setting, "kept")
-    if role == "secret" or (role == "kept" and is_secret(setting)):
+    if role == "secret" or (role == "kept" and secret_name(setting)):
         into.secret(value)
     elif role in ("operational", "port", "config"):
         into.operational.append(setting)
@@ -287,10 +312,24 @@ def _one(setting: str, value: Any, source: str, into: Collect) -> None:
         into.set(role, _SPLIT.get(value, value), source)
     elif setting == "n_ctx" and value == 0:
         into.auto.add(fact(role).path)
+    elif role == "kwargs":
+        _kwargs(value, source, into)
+    elif role == "switch":
+        on = truth(value) if isinstance(value, str) else None
+        into.kept(setting, value if on is None else on, source)
     elif role == "kept":
         into.kept(setting, value, source)
     else:
         into.set(role, value, source)
+
+
+def _kwargs(value: Any, source: str, into: Collect) -> None:
+    """Arguments of the chat template: JSON on the command line, an object in the config file."""
+    if not isinstance(value, dict):
+        into.finding("check.flags_accepted", CheckStatus.FAIL, f"{source} is not a JSON object", source)
+        return
+    for path, leaf in leaves(value):
+        into.set(("serve", "chat_template_kwargs", *path), leaf, source)
 
 
 def _type(setting: str, value: Any, source: str, into: Collect) -> None:
@@ -321,7 +360,7 @@ def _backwards(key: str, value: Any) -> Any:
 def _typed(setting: str, text: str) -> Any:
     kind = _KINDS[setting]
     try:
-        return int(text) if kind is _WHOLE else float(text) if kind is _NUMBER else text
+        return convert(kind, text)
     except ValueError:
         return text
 
@@ -359,7 +398,7 @@ def _from_file(text: str | None, path: str, into: Collect) -> Iterable[tuple[str
 
 
 def _last(form: Form, setting: str) -> str | None:
-    word: Word | None = parse(form.args, _TABLE).last().get(setting)
+    word: Word | None = parse(form.args, TABLE).last().get(setting)
     return str(word.value) if word is not None else None
 
 

@@ -32,7 +32,7 @@ _TEXT, _WHOLE, _NUMBER = Kind.TEXT, Kind.INT, Kind.NUMBER
 _NOW = (
     ("attn-implementation", _TEXT, "serve.attention_backend"), ("quantization", _TEXT, "serve.quantization"),
     ("dtype", _TEXT, "serve.dtype"), ("device", _TEXT, "kept"), ("reasoning", _TEXT, "kept"),
-    ("chat-template-kwargs", _TEXT, "kwargs"), ("decision-config", _TEXT, "path"), ("model-timeout", _WHOLE, "kept"),
+    ("chat-template-kwargs", Kind.STRICT_JSON, "kwargs"), ("decision-config", _TEXT, "path"), ("model-timeout", _WHOLE, "kept"),
     ("cb-block-size", _WHOLE, "kept"), ("cb-num-blocks", _WHOLE, "kept"), ("cb-max-batch-tokens", _WHOLE, "kept"),
     ("cb-max-memory-percent", _NUMBER, "kept"), ("default-seed", _WHOLE, "serve.seed"), ("host", _TEXT, "operational"),
     ("port", _WHOLE, "port"), ("log-level", _TEXT, "operational"),
@@ -48,9 +48,16 @@ _BEFORE = (
 _BEFORE_SWITCHES = (
     ("load-in-4bit", "kept"), ("load-in-8bit", "kept"), ("use-bnb-nested-quant", "kept"), ("input-validation", "operational"),
 )  # fmt: skip
+OPERATIONAL_BECAUSE = {
+    "where it is reached": "host port",
+    "who may ask": "enable_cors",
+    "what is written to logs and measured": "log_level",
+    "how requests are received": "non_blocking input_validation",
+}
+"""Reason -> options that lock nothing, because they move no token."""
 _ROLES = {each[0].replace("-", "_"): each[-1] for each in (*_NOW, *_NOW_SWITCHES, *_BEFORE, *_BEFORE_SWITCHES)}
 named_files = {("serve", "args", option): Names() for option, role in _ROLES.items() if role == "path"}
-_GONE = frozenset(each[0].replace("-", "_") for each in (*_BEFORE, *_BEFORE_SWITCHES))
+GONE = frozenset(each[0].replace("-", "_") for each in (*_BEFORE, *_BEFORE_SWITCHES))
 _READ = (5, 24)
 _EAGER = (
     "BigBird", "Bloom", "CpmAnt", "DeepseekV4", "FalconMamba", "Gemma2", "GPTNeoForCausalLM", "GPTNeoXJapanese", "GptOss",
@@ -74,7 +81,7 @@ def _options() -> Iterator[Option]:
         yield Option(name=text.replace("-", "_"), flags=(f"--{text}",), off=(f"--no-{text}",), take=Take.BOTH)
 
 
-_TABLE = table(tuple(_options()))
+TABLE = table(tuple(_options()))
 
 
 def recognise(argv: Sequence[str]) -> Form | None:
@@ -90,9 +97,9 @@ def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
 def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version: str | None, live: bool) -> Given:
     """What the command says: a positional model from 5.x on, `--force-model` before; `_` and `-` alike."""
     into = Collect(name, live)
-    parsed = parse(form.args, _TABLE, underscores=True)
+    parsed = parse(form.args, TABLE, underscores=True)
     numbers = _release(version)
-    problems = [problem for problem in parsed.problems if problem.flag.lstrip("-").replace("-", "_") not in _GONE]
+    problems = [problem for problem in parsed.problems if problem.flag.lstrip("-").replace("-", "_") not in GONE]
     into.refuse(problems, numbers is not None and numbers >= _READ, f"transformers {version}")
     revision = None
     for word in parsed.last().values():
@@ -100,7 +107,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
             revision = str(word.value)
         else:
             _one(word, into)
-        if word.name in _GONE and numbers is not None and numbers >= _READ:
+        if word.name in GONE and numbers is not None and numbers >= _READ:
             detail = f"{word.flag}: no such option in this release"
             fix = (
                 "name the model as the first argument"
@@ -138,13 +145,13 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
             yield reading
 
 
-_OMITTED: Mapping[str, Any] = {"reasoning": "auto", "model_timeout": 300, "compile": False, "device": "auto"}
+OMITTED: Mapping[str, Any] = {"reasoning": "auto", "model_timeout": 300, "compile": False, "device": "auto"}
 """Kept options whose default is a constant of `cli/serve.py` (5.24.0)."""
 
 
 def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
     """The values that mean the same as leaving the option out; `auto` is the CPU where the host has nothing else."""
-    told = plain(_OMITTED, {("serve", "dtype"): "auto"}, "5.24.0", newest, path, known)
+    told = plain(OMITTED, {("serve", "dtype"): "auto"}, "5.24.0", newest, path, known)
     return (*told, "cpu") if "device" in path and told and known.get(("host", "platform")) == "cpu" else told
 
 
@@ -211,7 +218,7 @@ def command(facts: Mapping[Path, Any], context: Context) -> Command:
     commit = told.get(("checkpoint", "commit")) if ("checkpoint", "path") not in told else None
     argv = ["transformers", "serve", *([f"{model}@{commit}" if commit else str(model)] if model else [])]
     notes: list[str] = []
-    flags = {role: option for option, role in _ROLES.items() if option not in _GONE}
+    flags = {role: option for option, role in _ROLES.items() if option not in GONE}
     kwargs: dict[str, Any] = {}
     for path, value in told.items():
         if path[:2] == ("serve", "chat_template_kwargs") and len(path) == 3:
@@ -231,7 +238,7 @@ def command(facts: Mapping[Path, Any], context: Context) -> Command:
 def where(row: Fact[Any]) -> Mapping[str, str]:
     """For `explain`: how a fact is set, defaulted and seen."""
     key = row.key
-    found = {role: option for option, role in _ROLES.items() if option not in _GONE}
+    found = {role: option for option, role in _ROLES.items() if option not in GONE}
     told: dict[str, str] = {}
     option = found.get(key) or (row.path[2] if row.path[:2] == ("serve", "args") and row.path[2] in _ROLES else None)
     if option:
@@ -271,7 +278,7 @@ def _one(word: Word, into: Collect) -> None:
     elif role == "path":
         into.path(f"serve.args.{word.name}", str(word.value), source)
     elif role == "kwargs":
-        _kwargs(str(word.value), source, into)
+        _kwargs(word.value, source, into)
     elif role == "kept":
         into.kept(word.name, word.value, source)
     elif role == "serve.quantization":
@@ -296,11 +303,7 @@ def _model(text: str, revision: str | None, source: str, into: Collect) -> None:
     into.model = Model(text=text, source=source, revision=revision, file=file or None)
 
 
-def _kwargs(text: str, source: str, into: Collect) -> None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
+def _kwargs(value: Any, source: str, into: Collect) -> None:
     if not isinstance(value, dict):
         into.finding("check.flags_accepted", CheckStatus.FAIL, "--chat-template-kwargs is no JSON object", source)
         return

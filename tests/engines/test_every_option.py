@@ -10,7 +10,7 @@ import pytest
 
 from lockllm import engines
 from lockllm.documents.lock import EDITION, Lock
-from lockllm.engines import Context, Given
+from lockllm.engines import Context, Given, llamacpp_python, transformers
 from lockllm.engines.kernel.argparse import Option, Take
 from lockllm.engines.kernel.typed import typed
 from lockllm.engines.kernel.values import Kind, secret_name
@@ -18,6 +18,7 @@ from lockllm.engines.llamacpp import options as llamacpp
 from lockllm.engines.lmdeploy import options as lmdeploy
 from lockllm.engines.sglang import options as sglang
 from lockllm.engines.tensorrt_llm import options as tensorrt_llm
+from lockllm.engines.tensorrt_llm import rules as tensorrt_llm_rules
 from lockllm.engines.tgi import options as tgi
 from lockllm.engines.vllm import options as vllm
 from lockllm.facts import registry
@@ -32,11 +33,14 @@ COMMANDS = {
     "lmdeploy": ("lmdeploy", "serve", "api_server", "m"),
     "tgi": ("text-generation-launcher", "--model-id", "m"),
     "tensorrt-llm": ("trtllm-serve", "m"),
+    "transformers": ("transformers", "serve", "m"),
+    "llama-cpp-python": ("python3", "-m", "llama_cpp.server", "--model", "m.gguf"),
 }
 NAMES = {
     "vllm": {"config", "model", "lora_modules"},
     "llama.cpp": {each.name for each in llamacpp.OPTIONS if each.role == "model"},
     "tgi": {"tokenizer_name"},
+    "llama-cpp-python": {"model", "hf_model_repo_id"},
 }
 """Options that name what is looked at by itself: another place of the model, adapters, the file of more options."""
 VALUES = {
@@ -83,6 +87,19 @@ NEWEST: dict[str, tuple[str, list[tuple[str, tuple[str, ...]]]]] = {
     "lmdeploy": ("0.18.0", [(each.name, typed) for each in lmdeploy.TABLE.options for typed in words(each)]),
     "tgi": ("3.3.7", [(each.name, typed) for each in tgi.TABLE.options for typed in words(each)]),
     "tensorrt-llm": ("1.3", [(each.name, typed) for each in tensorrt_llm.TABLE.options for typed in words(each)]),
+    "transformers": (
+        transformers.newest,
+        [
+            (each.name, typed)
+            for each in transformers.TABLE.options
+            for typed in words(each)
+            if each.name not in transformers.GONE
+        ],
+    ),
+    "llama-cpp-python": (
+        llamacpp_python.newest,
+        [(each.name, typed) for each in llamacpp_python.TABLE.options for typed in words(each)],
+    ),
 }
 
 
@@ -135,7 +152,8 @@ def operational(engine: str) -> Callable[[str], bool]:
     tables: dict[str, Any] = {
         "vllm": vllm.OPERATIONAL_BECAUSE, "sglang": sglang.OPERATIONAL_BECAUSE, "llama.cpp": llamacpp.OPERATIONAL_BECAUSE,
         "lmdeploy": lmdeploy.OPERATIONAL_BECAUSE, "tgi": tgi.OPERATIONAL_BECAUSE,
-        "tensorrt-llm": tensorrt_llm.OPERATIONAL_BECAUSE,
+        "tensorrt-llm": tensorrt_llm.OPERATIONAL_BECAUSE, "transformers": transformers.OPERATIONAL_BECAUSE,
+        "llama-cpp-python": llamacpp_python.OPERATIONAL_BECAUSE,
     }  # fmt: skip
     names = " ".join(tables[engine].values()).split()
     return lambda name: any(re.fullmatch(each, name) for each in names)
@@ -207,3 +225,52 @@ def test_every_operational_option_of_the_tables_has_its_reason(engine: str) -> N
         if name in given(engine, *spelled).operational and name not in plain.operational
     }
     assert {name for name in reached if not operational(engine)(name)} == set()
+
+
+def constants(engine: str, table: Any, omitted: Any) -> list[tuple[str, tuple[str, ...]]]:
+    """Kept options whose default is a constant, each typed with that very value."""
+    options = {option.name: option for option in table.options}
+    return [
+        (engine, typed) for name, value in omitted.items() if name in options for typed in _with(options[name], value)
+    ]
+
+
+def _with(option: Option, value: Any) -> list[tuple[str, ...]]:
+    if option.take in (Take.SWITCH, Take.BOTH):
+        return [(option.off[0],)] if option.off and value is False else []
+    return [(option.flags[0], str(value)), (f"{option.flags[0]}={value}",)]
+
+
+@pytest.mark.parametrize(
+    ("engine", "typed"),
+    [
+        *constants("llama-cpp-python", llamacpp_python.TABLE, llamacpp_python.OMITTED),
+        *constants("transformers", transformers.TABLE, transformers.OMITTED),
+        *constants("tensorrt-llm", tensorrt_llm.TABLE, tensorrt_llm_rules.OMITTED),
+    ],
+)
+def test_a_kept_option_typed_with_its_constant_default_is_no_difference(engine: str, typed: tuple[str, ...]) -> None:
+    plain, more = host(engine, given(engine)), host(engine, given(engine, *typed))
+    assert verify(locked(engine, plain), more).status == "match"
+    assert verify(locked(engine, more), plain).status == "match"
+    if len(typed) == 2:
+        moved = host(engine, given(engine, typed[0], "7"))
+        assert verify(locked(engine, plain), moved).status == "mismatch"
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "value"),
+    [
+        ("0.33.0", "num_keep", 4),
+        ("0.33.0", "num_gpu", -1),
+        ("0.8.9", "mirostat_tau", 5.0),
+        ("0.9.0", "mirostat_tau", None),
+        ("0.8.9", "penalize_newline", True),
+        ("0.40.0", "num_keep", None),
+        (None, "num_keep", None),
+    ],
+)
+def test_a_parameter_of_a_modelfile_has_its_release_s_constant(version: str | None, name: str, value: Any) -> None:
+    known = {} if version is None else {("engine", "version"): version}
+    told = engines.load("ollama").omitted(("serve", "args", name), known)
+    assert told == (() if value is None else (value,))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from lockllm.engines import Form
 from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.ollama.command import command, where
 from lockllm.engines.ollama.given import given
 from lockllm.engines.ollama.given import wants_files as _wants_files
-from lockllm.engines.ollama.rules import NEWEST, checks, effective, of_model
+from lockllm.engines.ollama.rules import NEWEST, checks, effective, of_model, omitted
 from lockllm.engines.ollama.shown import PROBES, detect, from_http, from_log
-from lockllm.facts.fact import Path
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "newest", "of_model",
@@ -34,8 +32,3 @@ def recognise(argv: Sequence[str]) -> Form | None:
 def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
     """Config files that the command names, as it spells them."""
     return _wants_files(form)
-
-
-def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
-    """Its variables and parameters have no constant default that was read."""
-    return ()

@@ -7,7 +7,9 @@ from typing import Any
 
 from lockllm.engines import Context, Given
 from lockllm.engines.kernel import renderers
+from lockllm.engines.kernel.omitted import plain, version
 from lockllm.engines.kernel.releases import at_least, below, beyond
+from lockllm.engines.ollama import options
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Check, Reading, Unobserved
 from lockllm.facts.registry import seen
@@ -22,6 +24,12 @@ CONTEXT_TIERS: tuple[tuple[float, int], ...] = ((47, 262144), (23, 32768), (0, 4
 ONE_SLOT = "0.10.0"
 FLASH_BY_ITSELF = "0.12.4"
 PENALTY_OFF = "0.32.10"
+
+OMITTED: Mapping[str, Any] = {"num_keep": 4, "num_gpu": -1, "num_thread": 0, "main_gpu": 0}
+OMITTED_BEFORE: Mapping[str, Any] = {
+    "mirostat": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1, "penalize_newline": True, "tfs_z": 1.0,
+}  # fmt: skip
+"""Parameters that are kept and whose default is a constant: `DefaultOptions` of `api/types.go`; the second, until 0.9.0."""
 
 _RENDERER: Path = ("serve", "args", "renderer")
 
@@ -108,6 +116,13 @@ def sampling(version: str, model: Mapping[str, Any]) -> Iterable[Reading]:
     for key, value in built_in.items():
         if key not in model:
             yield seen(f"sampling.{key}", value, source, By.DEFAULT)
+
+
+def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
+    """The values that mean the same as leaving a parameter or variable out."""
+    older = below(version(known) or NEWEST, options.GONE["mirostat"])
+    facts: dict[Path, Any] = {("serve", "kv_cache_dtype"): "f16"}
+    return plain({**OMITTED, **OMITTED_BEFORE} if older else OMITTED, facts, OLDEST, NEWEST, path, known)
 
 
 def checks(given: Given | None, context: Context) -> Iterable[Check]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from lockllm.engines import Form, Names
 from lockllm.engines.kernel.packages import besides
@@ -12,9 +11,8 @@ from lockllm.engines.tensorrt_llm.command import command, where
 from lockllm.engines.tensorrt_llm.given import FLAG, explicit_template, given
 from lockllm.engines.tensorrt_llm.given import wants_files as _wants_files
 from lockllm.engines.tensorrt_llm.options import FILES
-from lockllm.engines.tensorrt_llm.rules import NEWEST, checks, effective
+from lockllm.engines.tensorrt_llm.rules import NEWEST, checks, effective, omitted
 from lockllm.engines.tensorrt_llm.shown import PROBES, detect, from_http, from_log
-from lockllm.facts.fact import Path
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given", "name",
@@ -44,8 +42,3 @@ def recognise(argv: Sequence[str]) -> Form | None:
 def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
     """Config files that the command names, as it spells them."""
     return _wants_files(form)
-
-
-def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
-    """No constant of its options was read: a field default is that of the installed package."""
-    return ()

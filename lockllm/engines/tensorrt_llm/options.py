@@ -12,10 +12,11 @@ metadata_server_config_file server_role served_model_name kv_cache_dtype gpus_pe
 custom_module_dirs media_io_kwargs video_pruning_rate otlp_traces_endpoint disagg_cluster_uri
 """
 _INT = """
-port max_beam_width max_batch_size max_num_tokens max_seq_len num_postprocess_workers fail_fast_on_attention_window_too_large
+port max_beam_width max_batch_size max_num_tokens max_seq_len num_postprocess_workers
 """
 _SWITCHES = """
 trust_remote_code enable_chunked_prefill enable_attention_dp grpc enable_early_first_token_response
+fail_fast_on_attention_window_too_large
 """
 _ALIASED = {
     "tensor_parallel_size": (Kind.INT, ("--tp_size", "--tensor_parallel_size")),

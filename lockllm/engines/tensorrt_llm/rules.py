@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lockllm.engines import Context, Given
+from lockllm.engines.kernel.omitted import plain
 from lockllm.engines.kernel.releases import below, beyond
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
@@ -22,6 +23,13 @@ _DEFAULTS: Mapping[str, Any] = {
     "serve.attention_backend": "TRTLLM",
     "serve.enforce_eager": False,
 }
+OMITTED: Mapping[str, Any] = {
+    "backend": "pytorch", "max_beam_width": 1, "context_parallel_size": 1, "kv_cache_free_gpu_memory_fraction": 0.9,
+    "kv_cache_config.free_gpu_memory_fraction": 0.9, "enable_attention_dp": False, "enable_autotuner": True,
+    "disable_overlap_scheduler": False, "allreduce_strategy": "AUTO", "sampler_type": "auto",
+    "scheduler_config.capacity_scheduler_policy": "GUARANTEED_NO_EVICT", "fail_fast_on_attention_window_too_large": False,
+}  # fmt: skip
+"""Kept options and keys whose default is a constant in 1.0 to 1.3: `commands/serve.py`, `llmapi/llm_args.py`."""
 SAMPLING: Mapping[str, Any] = {
     "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
@@ -65,6 +73,12 @@ def effective(given: Given | None, context: Context) -> Told:
     for name in ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "kv_cache_dtype"):
         if ("serve", name) not in held:
             yield Unobserved(("serve", name), "its default moved between releases, or follows the model", _ASK)
+
+
+def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
+    """The values that mean the same as leaving an option out of the command and of its YAML file."""
+    facts: dict[Path, Any] = {tuple(key.split(".")): value for key, value in _DEFAULTS.items()}
+    return plain(OMITTED, facts | {("serve", "gpu_memory_share"): 0.9}, OLDEST, f"{NEWEST}.99", path, known)
 
 
 def checks(given: Given | None, context: Context) -> Iterable[Check]:

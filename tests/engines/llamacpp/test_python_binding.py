@@ -51,7 +51,7 @@ def test_a_captured_command_line_is_read() -> None:
         "serve.cache_type_v": "q8_0",
         "serve.kv_cache_dtype": "q8_0",
         "serve.max_num_batched_tokens": 64,
-        "serve.args.cache": "true",
+        "serve.args.cache": True,
     }
     assert read_.port == 8502
 
