@@ -23,13 +23,13 @@ began = time.perf_counter()
 {timed}
 print((time.perf_counter() - began) * 1000)
 """
-_NVML = ("from lockllm.observe import gpu", "assert len(gpu.look('nvidia').cards) == 8")
+_NVML = ("from lockllm.observe.gpu import probe", "assert len(probe.look('nvidia').cards) == 8")
 _PROBE = (
-    "import sys; from lockllm.observe import interpreter, child",
+    "import sys; from lockllm.observe.python import interpreter; from lockllm.observe.safe import child",
     "assert not isinstance(interpreter._run(interpreter.find(sys.argv[1])), str)",
 )
 _SCAN = (
-    "import sys; from pathlib import Path; from lockllm.observe import distributions",
+    "import sys; from pathlib import Path; from lockllm.observe.python import distributions",
     "assert len(distributions.scan([Path(sys.argv[1])])[0]) == 100",
 )
 _METADATA = (

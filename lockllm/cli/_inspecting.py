@@ -60,8 +60,8 @@ def checkpoint(
 
 def command(argv: Sequence[str], environ: Mapping[str, str], cwd: str, version: str | None) -> Seen:
     """A command line, in this environment and directory; defaults only where the engine's release is known."""
-    from lockllm.observe.plan import contents_of, places_of, plan
-    from lockllm.observe.serving import own_options
+    from lockllm.observe.server.command_line import contents_of, places_of, plan
+    from lockllm.observe.server.locate import own_options
 
     if not argv:
         raise UsageError(
@@ -85,7 +85,7 @@ def log(path: str, engine: str | None, version: str | None) -> Seen:
     """A start log, as its engine reads it."""
     from lockllm import engines
     from lockllm.engines.shown import redaction
-    from lockllm.observe import start_log
+    from lockllm.observe.server import start_log
 
     known(engine)
     if engine is None:

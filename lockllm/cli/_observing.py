@@ -49,10 +49,10 @@ def request(
     progress: Any = None,
 ) -> Request:
     """What the options ask for."""
-    from lockllm.observe import starting
     from lockllm.observe.request import Request
+    from lockllm.observe.server import launch
 
-    started = starting.read(command, dict(os.environ), os.getcwd()) if command else None
+    started = launch.read(command, dict(os.environ), os.getcwd()) if command else None
     asked = Request(
         stage=_options.stage(stage),
         server=sources.get("server"),

@@ -30,7 +30,7 @@ def of_checkpoint(path: str, engine: str | None, folder: str) -> Start:
 def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, folder: str) -> Start:
     """A spec for what a command line gives, no default filled in."""
     from lockllm.cli._world import World
-    from lockllm.observe.plan import place, plan
+    from lockllm.observe.server.command_line import place, plan
 
     first = plan(argv, environ, cwd)
     if first.given is None:
@@ -98,7 +98,7 @@ def _named(
 def of_server(sources: Mapping[str, Any], folder: str) -> Start:
     """A spec for what a running server shows: what its engine's defaults would give anyway is left out."""
     from lockllm.cli import _observing
-    from lockllm.observe import serving
+    from lockllm.observe.server import locate
 
     request = _observing.request([], "", None, {**sources, "quick": True})
     seen, subject = _observing.observe([], None, {**sources, "quick": True})
@@ -115,9 +115,9 @@ def of_server(sources: Mapping[str, Any], folder: str) -> Start:
     )
     if engine in engines.OWN_REGISTRY:
         commit = held.get(("checkpoint", "revision"))
-    found = serving.locate(request)
+    found = locate.locate(request)
     given = found.plan.given if found.plan is not None else None
-    lies = serving.checkpoint(request, found) if repo is None or _is_local(given, found.place) else None
+    lies = locate.checkpoint(request, found) if repo is None or _is_local(given, found.place) else None
     local = _relative(lies[0], folder) if isinstance(lies, tuple) and lies[1] is None else None
     paths, unsaid = _named(given, found.place, folder) if given is not None else ({}, [])
     return Start(

@@ -148,7 +148,7 @@ class World(msgspec.Struct, kw_only=True):
         return seen
 
     def _environment(self, engine: str) -> tuple[str | None, Installed | None]:
-        from lockllm.observe.serving import installed_release
+        from lockllm.observe.server.locate import installed_release
 
         if engine not in self.environments:
             self.environments[engine] = installed_release(engine, self.python)

@@ -15,29 +15,28 @@ from lockllm.errors import LockllmError
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Check, Observation, Reading, Unobserved
-from lockllm.observe import (
-    asking,
-    bounded,
-    distributions,
-    hosting,
-    http,
-    joining,
-    libraries,
-    live,
-    looking,
-    programs,
+from lockllm.observe import machine, merge
+from lockllm.observe.collector import Pile
+from lockllm.observe.cuda import mapped_libraries
+from lockllm.observe.gpu.cards import Machine
+from lockllm.observe.python import distributions
+from lockllm.observe.request import Request
+from lockllm.observe.safe import timed
+from lockllm.observe.server import (
+    endpoints,
+    locate,
+    model_files,
+    program,
     prompts,
-    second,
-    served,
-    serving,
+    second_look,
+    served_model,
+    staleness,
     start_log,
 )
-from lockllm.observe.asking import Said
-from lockllm.observe.gpu import Machine
-from lockllm.observe.looking import Files
-from lockllm.observe.pile import Pile
-from lockllm.observe.request import Request
-from lockllm.observe.serving import Serving
+from lockllm.observe.server.endpoints import Said
+from lockllm.observe.server.locate import Serving
+from lockllm.observe.server.model_files import Files
+from lockllm.observe.web import http
 
 __all__ = ["Request", "observe", "subject"]
 
@@ -55,48 +54,50 @@ def observe(request: Request) -> Observation:
 
 
 def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
-    found = serving.locate(request)
-    place = serving.checkpoint(request, found) if request.look is None else _MADE
+    found = locate.locate(request)
+    place = locate.checkpoint(request, found) if request.look is None else _MADE
     installed = found.environment.distributions if found.environment else {}
     deep = found.stage is not Stage.LIVE and not request.quick
     pile = Pile()
     with ThreadPoolExecutor(max_workers=4) as pool:
         asked = _start(pool, found.address is not None, _ask, request, found)
-        files = bounded.start(pool, looking.look, request, found, place)
-        machine = _start(pool, found.elsewhere is None, hosting.machine, request, found)
+        files = timed.start(pool, model_files.look, request, found, place)
+        hardware = _start(pool, found.elsewhere is None, machine.machine, request, found)
         mapped = _start(pool, found.found is not None, _libraries, found, installed, deep)
         said: Said | None = _result(asked)
         engine = found.engine or (said.engine if said else None)
-        versions = joining.environment(pile, request, found, engine)
-        if (started := programs.reading(request, found)) is not None and request.edition > 1:
+        versions = merge.environment(pile, request, found, engine)
+        if (started := program.reading(request, found)) is not None and request.edition > 1:
             pile.add([started])
-        joining.given(pile, request, found, said)
+        merge.given(pile, request, found, said)
         for part in _result(mapped) or ():
             pile.add(part)
-        seen_machine: Machine | None = _result(machine)
+        seen_machine: Machine | None = _result(hardware)
         looked: Files = files.result()
-    host = hosting.host(pile, request, found, seen_machine) if seen_machine is not None else {}
+    host = machine.host(pile, request, found, seen_machine) if seen_machine is not None else {}
     _files(pile, looked, request.edition)
     if said is not None:
         pile.checks.append(said.check)
     if engine is not None:
         _rules(pile, request, found, engine, said, looked, host, versions)
-    served.look(pile, request, found, said)
-    served.branch(pile, found, looked.main)
-    second.answers(pile, found, said)
-    joining.silent(pile, found, said)
+    served_model.look(pile, request, found, said)
+    served_model.branch(pile, found, looked.main)
+    second_look.answers(pile, found, said)
+    merge.silent(pile, found, said)
     if seen_machine is not None:
-        hosting.used_gpus(pile, request, found, seen_machine)
-    joining.not_running(pile, request, found)
-    joining.elsewhere(pile, found)
+        machine.used_gpus(pile, request, found, seen_machine)
+    merge.not_running(pile, request, found)
+    merge.elsewhere(pile, found)
     if found.found is not None:
         named = frozenset(map(distributions.normal, (*engine.packages, *engine.distributions) if engine else ()))
         also = dict(_named_files(found))
-        pile.checks.append(live.current(found.found, found.environment, looked.looks, named | request.packages, also))
+        pile.checks.append(
+            staleness.current(found.found, found.environment, looked.looks, named | request.packages, also)
+        )
     if request.pid is None and request.server is None:
-        second.candidate(pile, found, said is not None and said.engine is not None)
-    second.look(pile, found, looked.main, ledger)
-    return _observation(joining.redacted(pile, _secrets(request, found)), found)
+        second_look.candidate(pile, found, said is not None and said.engine is not None)
+    second_look.look(pile, found, looked.main, ledger)
+    return _observation(merge.redacted(pile, _secrets(request, found)), found)
 
 
 def subject(request: Request, seen: Observation) -> str:
@@ -117,12 +118,12 @@ def _rules(
     given = found.plan.given if found.plan else None
 
     def context() -> Context:
-        return joining.context(found, pile, looked.main, host, versions, request.engine_version)
+        return merge.context(found, pile, looked.main, host, versions, request.engine_version)
 
     if said is not None and said.engine is engine:
         told = said
-        _guarded(pile, f"answers of {engine.name}", lambda: asking.kept(engine.from_http(told.answers, context())))
-        _guarded(pile, f"answers of {engine.name}", lambda: joining.replicas(told, engine, context()))
+        _guarded(pile, f"answers of {engine.name}", lambda: endpoints.kept(engine.from_http(told.answers, context())))
+        _guarded(pile, f"answers of {engine.name}", lambda: merge.replicas(told, engine, context()))
     if request.log is not None:
         log = request.log
         _guarded(pile, f"log {log}", lambda: _log(pile, log, engine, found))
@@ -130,7 +131,7 @@ def _rules(
         _guarded(
             pile,
             f"arguments of {engine.name}",
-            lambda: joining.in_force(engine, given, context(), found, tuple(pile.readings)),
+            lambda: merge.in_force(engine, given, context(), found, tuple(pile.readings)),
         )
         _guarded(pile, f"arguments of {engine.name}", lambda: engine.checks(given, context()))
     if looked.prompt is not None:
@@ -161,7 +162,7 @@ def _guarded(pile: Pile, what: str, read: Callable[[], Iterable[Any]]) -> None:
 def _files(pile: Pile, looked: Files, edition: int) -> None:
     pile.add([*looked.readings, *looked.unobserved])
     if edition > 1:
-        pile.checks += [check for each in looked.others for check in looking.beside(each)]
+        pile.checks += [check for each in looked.others for check in model_files.beside(each)]
     if looked.main is None:
         return
     pile.add([*looked.main.readings, *looked.main.unobserved, *looked.main.checks])
@@ -243,7 +244,7 @@ def _secrets(request: Request, found: Serving) -> tuple[str, ...]:
 
 
 def _start(pool: ThreadPoolExecutor, wanted: bool, function: Callable[..., Any], *args: Any) -> Future[Any] | None:
-    return bounded.start(pool, function, *args) if wanted else None
+    return timed.start(pool, function, *args) if wanted else None
 
 
 def _result(future: Future[Any] | None) -> Any:
@@ -254,9 +255,9 @@ def _ask(request: Request, found: Serving) -> Said:
     assert found.address is not None
     headers = http.key_headers(request.api_key, request.headers)
     rounds = _ROUNDS if found.elsewhere is not None else 1
-    return asking.ask(found.address, found.engine, headers, request.timeout, likely=request.engine, rounds=rounds)
+    return endpoints.ask(found.address, found.engine, headers, request.timeout, likely=request.engine, rounds=rounds)
 
 
 def _libraries(found: Serving, installed: Any, hashing: bool) -> Any:
     assert found.found is not None
-    return libraries.readings(found.found.loaded, installed, hashing=hashing)
+    return mapped_libraries.readings(found.found.loaded, installed, hashing=hashing)

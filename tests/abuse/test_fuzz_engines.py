@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lockllm.engines import Context, Given
 from lockllm.facts import registry
 from lockllm.facts.observation import Raw
-from lockllm.observe import proc, sockets
-from lockllm.observe.plan import Plan, plan
+from lockllm.observe.process import listeners, proc
+from lockllm.observe.server.command_line import Plan, plan
 from lockllm.prompt import live
 from tests.abuse.material import (
     FOLDERS,
@@ -168,6 +168,6 @@ def test_any_process_is_read(tmp_path_factory: pytest.TempPathFactory, cmdline: 
         return
     proc.everything(lambda process: True, root)
     proc.mapped(7, root)
-    sockets.listeners(8000, root)
-    sockets.accepting("127.0.0.1", 8000, root)
+    listeners.listeners(8000, root)
+    listeners.accepting("127.0.0.1", 8000, root)
     plan(found.argv, found.env, "/nowhere", live=True)

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import given
 
 from lockllm.engines import Answer, Context
-from lockllm.observe import http
+from lockllm.observe.web import http
 from tests.abuse.material import FOLDERS, bodies, bounded, engine, seeds, spoiled, told, values
 
 NAMES = sorted(FOLDERS)

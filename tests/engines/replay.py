@@ -9,7 +9,7 @@ from typing import Any
 from lockllm import engines
 from lockllm.facts.observation import CheckStatus, Reading
 from lockllm.facts.registry import dump
-from lockllm.observe.plan import Plan, plan
+from lockllm.observe.server.command_line import Plan, plan
 
 _DUE_SERVE = frozenset(
     """

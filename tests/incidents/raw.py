@@ -19,7 +19,7 @@ from lockllm.documents.spec import Spec
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import ABSENT, Observation, values
 from lockllm.observe import Request, observe
-from lockllm.observe.plan import plan
+from lockllm.observe.server.command_line import plan
 from lockllm.resolve.fill import Options, Sources, fill
 from tests.conftest import TINY
 from tests.observe import hosts, machines

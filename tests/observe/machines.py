@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lockllm.observe import gpu
-from lockllm.observe.gpu import Machine
+from lockllm.observe.gpu import probe
+from lockllm.observe.gpu.cards import Machine
 
 SOURCE = Path(__file__).with_name("fake_nvml.c")
 DRIVER_SOURCE = Path(__file__).with_name("fake_cuda.c")
@@ -86,7 +86,7 @@ class Host:
     def look(self, machine: Mapping[str, str], seconds: float = 5.0, env: Mapping[str, str] | None = None) -> Machine:
         """What is seen of this machine."""
         self.say(machine)
-        return gpu.look("auto", self.root, seconds, {} if env is None else env)
+        return probe.look("auto", self.root, seconds, {} if env is None else env)
 
 
 def text(machine: Mapping[str, str]) -> str:

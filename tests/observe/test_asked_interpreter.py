@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lockllm.facts.observation import Unobserved
-from lockllm.observe import interpreter
-from lockllm.observe.python import Environment
+from lockllm.observe.python import interpreter
+from lockllm.observe.python.environments import Environment
 from tests.observe import hosts
 
 

@@ -14,7 +14,9 @@ import pytest
 from lockllm import observe
 from lockllm.errors import UsageError
 from lockllm.facts.observation import By, Unobserved
-from lockllm.observe import http, proc, servers
+from lockllm.observe.process import proc
+from lockllm.observe.server import find
+from lockllm.observe.web import http
 from tests.observe import hosts
 
 SECRETS = ["-p", "CANARY-1", "--pw=CANARY-2", "-u", "admin:CANARY-3", "CANARY-4"]
@@ -30,13 +32,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("words", [SECRETS, ["vllm", *SECRETS], ["--api-key", "CANARY-5"], ["https://me:CANARY@x/"]])
 def test_the_arguments_of_a_process_that_is_no_engine_are_never_told(words: list[str]) -> None:
     with hosts.running([sys.executable, "-c", hosts.STAND_IN, *words]) as (pid, port):
-        gap = servers.by_address(http.parse(str(port)))
+        gap = find.by_address(http.parse(str(port)))
     assert isinstance(gap, Unobserved)
     program = os.path.basename(os.path.realpath(sys.executable))
     assert gap.reason == f"what listens on port {port} is no engine (pid {pid} ({program})): only HTTP was asked"
     with subprocess.Popen(["tail", "-f", "/dev/null", "--pid", str(os.getpid()), *["/dev/null"] * 3]) as other:
         with pytest.raises(UsageError) as raised:
-            servers.by_pid(other.pid)
+            find.by_pid(other.pid)
         other.kill()
     assert raised.value.what in (
         f"process {other.pid} (tail) is no server",
@@ -67,7 +69,7 @@ def test_what_is_held_of_all_processes_is_bounded_whatever_they_are_called(home:
 
 def test_more_servers_than_can_be_told_end_the_search_with_some_of_them(home: Path) -> None:
     with decoys(home, 10, ["model"], {}), pytest.raises(UsageError) as raised:
-        servers.choose("vllm")
+        find.choose("vllm")
     assert raised.value.what.startswith("several LLM servers are running on this host: ")
     assert raised.value.what.count("pid ") == 8
     assert "more" in raised.value.what
@@ -76,21 +78,21 @@ def test_more_servers_than_can_be_told_end_the_search_with_some_of_them(home: Pa
 def test_more_processes_than_are_held_are_an_error_and_no_omission(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proc, "_MOST_HELD", 10_000)
     with decoys(home, 2, ["model", "z" * 9_000], {}), pytest.raises(UsageError) as raised:
-        servers.choose("vllm")
+        find.choose("vllm")
     assert raised.value.what == "more LLM servers run on this host than lockllm looks through"
 
 
 def test_a_server_of_another_user_is_told_with_its_owner(home: Path) -> None:
     with hosts.running([home / "bin/vllm", "serve", "model"]) as (pid, _):
-        assert " of " not in servers.describe(servers.by_pid(pid))
+        assert " of " not in find.describe(find.by_pid(pid))
     with hosts.nobodys_server() as (pid, port):
-        assert servers.describe(servers.by_pid(pid)).startswith(f"pid {pid} of user nobody lmdeploy, port {port}")
+        assert find.describe(find.by_pid(pid)).startswith(f"pid {pid} of user nobody lmdeploy, port {port}")
 
 
 @pytest.mark.parametrize("listening", [True, False])
 def test_a_process_that_merely_looks_like_the_server_shows_nothing_of_it(listening: bool) -> None:
     with hosts.nobodys_server(listening) as (pid, _):
-        if [each.process.pid for each in servers.running("lmdeploy")] != [pid]:
+        if [each.process.pid for each in find.running("lmdeploy")] != [pid]:
             pytest.skip("another LMDeploy runs on this machine")
         seen = observe.observe(observe.Request(engine="lmdeploy", gpu="none", timeout=0.3))
     what = "does not answer" if listening else "listens on no port"

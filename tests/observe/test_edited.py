@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lockllm.facts.observation import CheckStatus
-from lockllm.observe import installed, packages, python
-from lockllm.observe.python import Environment
+from lockllm.observe.python import environments, installed, packages
+from lockllm.observe.python.environments import Environment
 from tests.observe import hosts
 
 FILES = {
@@ -35,7 +35,7 @@ def place(folder: Path, direct: object = None) -> Environment:
 
 
 def environment(folder: Path) -> Environment:
-    return python.build("test", folder, "3.11.7", (folder,))
+    return environments.build("test", folder, "3.11.7", (folder,))
 
 
 def told(folder: Path) -> tuple[str, CheckStatus]:

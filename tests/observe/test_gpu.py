@@ -15,10 +15,11 @@ import pytest
 
 from lockllm.facts import registry
 from lockllm.facts.observation import ABSENT, Check, Reading, Unobserved
-from lockllm.observe import cuda, gpu_facts
-from lockllm.observe.cuda import DriverLibrary
-from lockllm.observe.gpu import Machine
-from lockllm.observe.gpu_facts import Used
+from lockllm.observe.cuda import stack_fit
+from lockllm.observe.cuda.stack_fit import DriverLibrary
+from lockllm.observe.gpu import gpu_readings
+from lockllm.observe.gpu.cards import Machine
+from lockllm.observe.gpu.gpu_readings import Used
 from tests.observe.machines import EIGHT, H100, MIG, MIXED, ONE, Host, text
 
 
@@ -26,9 +27,9 @@ class Facts:
     """Readings, gaps and findings by key."""
 
     def __init__(self, machine: Machine, env: Mapping[str, str], used: int | None) -> None:
-        choice = gpu_facts.pick(machine, env, frozenset())
+        choice = gpu_readings.pick(machine, env, frozenset())
         using = None if used is None else Used(used, "test", used)
-        said = [gpu_facts.machine_facts(machine), gpu_facts.gpu_facts(machine, choice, using)]
+        said = [gpu_readings.machine_facts(machine), gpu_readings.gpu_facts(machine, choice, using)]
         self.readings: dict[str, list[Reading]] = {}
         for each in said:
             for reading in each.readings:
@@ -131,25 +132,25 @@ def test_a_server_on_no_gpu_is_told_where_pids_can_be_compared(host: Host) -> No
     (host.root / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
     machine = host.look({**H100, "gpu.1.pid": "4242"})
     assert machine.host_pids
-    assert [gpu_facts.idle(machine, frozenset({pid})) for pid in (4242, 71)] == [False, True]
+    assert [gpu_readings.idle(machine, frozenset({pid})) for pid in (4242, 71)] == [False, True]
     hidden = host.look({**H100, "error.nvmlDeviceGetComputeRunningProcesses_v3": "4",
                         "error.nvmlDeviceGetComputeRunningProcesses_v2": "4"})  # fmt: skip
-    assert not gpu_facts.idle(hidden, frozenset({71}))
+    assert not gpu_readings.idle(hidden, frozenset({71}))
 
 
 def test_the_gpus_of_a_process_are_those_on_which_the_driver_shows_it(host: Host) -> None:
     (host.root / "proc/self/ns").mkdir(parents=True)
     (host.root / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
     machine = host.look({**MIXED, "gpu.1.pid": "4242"})
-    choice = gpu_facts.pick(machine, {"CUDA_VISIBLE_DEVICES": "0"}, frozenset({4242}))
+    choice = gpu_readings.pick(machine, {"CUDA_VISIBLE_DEVICES": "0"}, frozenset({4242}))
     assert [gpu.card.name for gpu in choice.gpus] == ["NVIDIA A100-SXM4-40GB"]
     sliced = host.look({**MIG, "gpu.0.pid": "4242 2 0"})
-    (one,) = gpu_facts.pick(sliced, {}, frozenset({4242})).gpus
+    (one,) = gpu_readings.pick(sliced, {}, frozenset({4242})).gpus
     assert one.part is not None
     assert one.part.profile == "4g.40gb"
     (host.root / "proc/self/ns/pid").unlink()
     inside = host.look({**MIXED, "gpu.1.pid": "4242"})
-    assert gpu_facts.pick(inside, {"CUDA_VISIBLE_DEVICES": "0"}, frozenset({4242})).trouble is not None
+    assert gpu_readings.pick(inside, {"CUDA_VISIBLE_DEVICES": "0"}, frozenset({4242})).trouble is not None
 
 
 def test_gpus_of_another_container_do_not_count(host: Host) -> None:
@@ -191,7 +192,9 @@ def test_a_server_is_the_gpus_that_it_uses(host: Host) -> None:
 
 def test_too_few_gpus_are_no_fault_where_others_may_lie_on_other_nodes(host: Host) -> None:
     machine = host.look(ONE)
-    said = gpu_facts.gpu_facts(machine, gpu_facts.pick(machine, {}, frozenset()), Used(16, "test", 16, spread=True))
+    said = gpu_readings.gpu_facts(
+        machine, gpu_readings.pick(machine, {}, frozenset()), Used(16, "test", 16, spread=True)
+    )
     told = next(check for check in said.checks if check.name == "check.gpus_enough")
     assert (told.status.value, "Ray may place the others" in told.detail) == ("unknown", True)
 
@@ -275,7 +278,7 @@ def test_a_driver_must_be_new_enough_for_the_runtime(
         {**ONE, "driver": driver, "cuda": made} if made else {**ONE, "driver": driver, "error.nvmlInitWithFlags": "4"}
     )
     host.kernel(driver)
-    check = cuda.supports(host.look(said), runtime, mapped)
+    check = stack_fit.supports(host.look(said), runtime, mapped)
     assert check is not None
     assert (check.status.value, check.detail.endswith(words)) == (status, True), check.detail
 
@@ -283,16 +286,16 @@ def test_a_driver_must_be_new_enough_for_the_runtime(
 def test_a_consumer_card_takes_no_forward_compatibility(host: Host) -> None:
     host.kernel("520.61.05")
     machine = host.look({**ONE, "driver": "520.61.05", "cuda": "11080", "gpu.*.name": "NVIDIA GeForce RTX 4090"})
-    check = cuda.supports(machine, "12.8", DriverLibrary("570.124.06", "/compat/libcuda.so.1", True))
+    check = stack_fit.supports(machine, "12.8", DriverLibrary("570.124.06", "/compat/libcuda.so.1", True))
     assert check is not None
     assert (check.status.value, check.fix.endswith("(CUDA error 804)")) == ("fail", True)
 
 
 def test_a_floor_is_known_for_every_toolkit() -> None:
-    for toolkit, first in cuda.TOOLKITS.items():
-        assert cuda.numbers(first) >= cuda.numbers(cuda.FLOORS[cuda.numbers(toolkit)[0]])
-    ordered = sorted(cuda.TOOLKITS, key=cuda.numbers)
-    drivers = [cuda.numbers(cuda.TOOLKITS[toolkit]) for toolkit in ordered]
+    for toolkit, first in stack_fit.TOOLKITS.items():
+        assert stack_fit.numbers(first) >= stack_fit.numbers(stack_fit.FLOORS[stack_fit.numbers(toolkit)[0]])
+    ordered = sorted(stack_fit.TOOLKITS, key=stack_fit.numbers)
+    drivers = [stack_fit.numbers(stack_fit.TOOLKITS[toolkit]) for toolkit in ordered]
     assert drivers == sorted(drivers)
 
 
@@ -312,7 +315,7 @@ def test_kernel_module_and_libraries_are_of_one_release(
 ) -> None:
     if nvml is not None:
         host.write("proc/self/maps", f"7f00-7f01 r--p 00000000 08:01 1 /usr/lib/libnvidia-ml.so.{nvml}\n")
-    check = cuda.one_driver(host.look(ONE), libcuda)
+    check = stack_fit.one_driver(host.look(ONE), libcuda)
     assert check is not None
     assert check.status.value == status, check.detail
 
@@ -329,7 +332,7 @@ def test_kernel_module_and_libraries_are_of_one_release(
 )
 def test_nvml_works_and_cuda_does_not(host: Host, changes: dict[str, str], words: str | None) -> None:
     machine = host.look({**ONE, **changes})
-    check = cuda.usable(machine, gpu_facts.pick(machine, {}, frozenset()).gpus, (), "")
+    check = stack_fit.usable(machine, gpu_readings.pick(machine, {}, frozenset()).gpus, (), "")
     assert (check.detail if check is not None else None) == words
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from lockllm.engines import Answer, Probe
 from lockllm.errors import UsageError
-from lockllm.observe import http, http_answer
-from lockllm.observe.http import Server, Silence
+from lockllm.observe.web import http, http_answer
+from lockllm.observe.web.http import Server, Silence
 from tests.abuse.hostile import listening
 
 PROBE = Probe(path="/version")

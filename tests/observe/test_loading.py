@@ -10,8 +10,10 @@ import pytest
 
 from lockllm.facts.observation import ABSENT, By, Reading
 from lockllm.facts.registry import seen
-from lockllm.observe import elf, libraries, loading, proc, python, search
-from lockllm.observe.libraries import Loaded
+from lockllm.observe.cuda import elf, loader_search, mapped_libraries, toolkit
+from lockllm.observe.cuda.mapped_libraries import Loaded
+from lockllm.observe.process import proc
+from lockllm.observe.python import environments
 from tests.observe import hosts
 
 WHEELS = {"torch": "2.8.0+cu128", "nvidia-nccl-cu12": "2.27.3", "nvidia-cudnn-cu12": "9.10.2.21"}
@@ -41,7 +43,7 @@ class Place:
         self.flags = ["-Wl,--no-as-needed", str(nccl), str(cudnn), f"-Wl,-rpath,{paths}"]
         self.link("--disable-new-dtags")
         (site / "torch" / "version.py").write_text("cuda = '12.8'\nhip = None\n")
-        found = python.of_command((str(self.home / "bin/python"),), {}, "/")
+        found = environments.of_command((str(self.home / "bin/python"),), {}, "/")
         assert found is not None
         self.environment = found
 
@@ -55,9 +57,9 @@ class Place:
         (path.parent / soname).symlink_to(name)
         return path
 
-    def told(self, env: Mapping[str, str], root: Path | None = None) -> dict[str, search.Library]:
+    def told(self, env: Mapping[str, str], root: Path | None = None) -> dict[str, loader_search.Library]:
         """What would be loaded, by library."""
-        found = search.libraries(self.environment, env, str(self.folder), root or Path("/"))
+        found = loader_search.libraries(self.environment, env, str(self.folder), root or Path("/"))
         return {one.name: one for one in found}
 
 
@@ -144,20 +146,20 @@ def test_a_file_in_front_of_a_wheel_decides_and_is_told(place: Place) -> None:
     path = place.copy("opt", "libnccl.so.2.21.5", "libnccl.so.2")
     wheel = seen("cuda.nccl", "2.27.3", "nvidia_nccl_cu12-2.27.3.dist-info", By.PACKAGE)
     held: list[Reading] = [wheel, seen("cuda.cudnn", "9.10.2.21", "metadata", By.PACKAGE)]
-    found = loading.planned(place.environment, {"LD_PRELOAD": str(path)}, "/", held)
+    found = toolkit.planned(place.environment, {"LD_PRELOAD": str(path)}, "/", held)
     told = {each.fact.key: each.value for each in found.readings}
     assert (told["cuda.nccl"], told["libraries.libnccl.origin"]) == ("2.21.5", "system")
     assert found.instead == {("cuda", "nccl")}
     assert found.warnings == (
         f"libnccl 2.21.5 would be loaded from {path} (LD_PRELOAD), not 2.27.3 as nvidia_nccl_cu12-2.27.3.dist-info has it",
     )
-    plain = loading.planned(place.environment, {}, "/", held)
+    plain = toolkit.planned(place.environment, {}, "/", held)
     assert (plain.instead, plain.warnings) == (frozenset(), ())
     assert "cuda.nccl" not in {each.fact.key for each in plain.readings}
 
 
 def test_without_torch_only_the_drivers_library_is_sought(tmp_path: Path) -> None:
-    assert search.libraries(None, {}, "/", tmp_path) == ()
+    assert loader_search.libraries(None, {}, "/", tmp_path) == ()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_the_systems_toolkit_tells_its_release(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    reading = loading.toolkit(env, tmp_path)
+    reading = toolkit.toolkit(env, tmp_path)
     assert (None if reading.value is ABSENT else reading.value) == version
     assert reading.by is By.FILE
 
@@ -199,7 +201,7 @@ def test_a_mapped_library_tells_its_release_by_its_file_or_its_wheel(
 ) -> None:
     process = proc.read(1)
     held = Loaded(files=((process, proc.Mapped(path, "08:01", 7, False)),))
-    found, _, _ = libraries.readings(held, place.environment.distributions, hashing=False)
+    found, _, _ = mapped_libraries.readings(held, place.environment.distributions, hashing=False)
     assert {each.fact.key: each.value for each in found}.get(fact) == value
 
 
@@ -207,5 +209,5 @@ def test_two_copies_of_one_library_in_one_process_are_a_finding(place: Place) ->
     process = proc.read(1)
     paths = ("/usr/lib/libnccl.so.2.21.5", "/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2")
     files = tuple((process, proc.Mapped(path, "08:01", at, False)) for at, path in enumerate(paths))
-    _, _, checks = libraries.readings(Loaded(files=files), {}, hashing=False)
+    _, _, checks = mapped_libraries.readings(Loaded(files=files), {}, hashing=False)
     assert [(each.name, each.status.value) for each in checks] == [("check.one_copy_of_each_library", "fail")]

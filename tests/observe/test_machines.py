@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lockllm.facts.observation import ABSENT
-from lockllm.observe import gpu, gpu_facts
+from lockllm.observe.gpu import gpu_readings, probe, sysfs
 from tests.observe.scenarios import OF_CARDS
 
 MI300X = {
@@ -43,9 +43,9 @@ def amd(index: int, *, unique: int = 0, linked: tuple[int, ...] = (), **more: st
 
 def told(root: Path, env: Mapping[str, str] | None = None) -> dict[str, Any]:
     """What is seen of a machine of AMD GPUs, without the parts that name one card."""
-    machine = gpu.look("auto", root)
-    choice = gpu_facts.pick(machine, env or {}, frozenset())
-    said = [gpu_facts.machine_facts(machine), gpu_facts.gpu_facts(machine, choice, None)]
+    machine = probe.look("auto", root)
+    choice = gpu_readings.pick(machine, env or {}, frozenset())
+    said = [gpu_readings.machine_facts(machine), gpu_readings.gpu_facts(machine, choice, None)]
     found = {each.fact.path: each.value for one in said for each in one.readings}
     return {
         path[1]: None if value is ABSENT else value for path, value in found.items() if path[:2] != ("host", "gpus")
@@ -80,30 +80,30 @@ def card(vendor: str, device: str, kind: str = "0x030200") -> dict[str, str]:
 )
 def test_the_kernel_module_tells_its_release(tmp_path: Path, line: str, version: str | None) -> None:
     root = tree(tmp_path, {"proc/driver/nvidia/version": f"{line}\nGCC version:  gcc version 123.4\n"})
-    assert gpu.kernel_driver(root) == version
+    assert sysfs.kernel_driver(root) == version
 
 
 def test_signs_of_a_gpu_are_told_by_vendor(tmp_path: Path) -> None:
-    assert gpu.signs(tree(tmp_path / "none", {})) == frozenset()
-    assert gpu.signs(tree(tmp_path / "bus", card("0x10de", "0x2330"))) == {"nvidia"}
-    assert gpu.signs(tree(tmp_path / "node", {"dev/nvidiactl": ""})) == {"nvidia"}
-    assert gpu.signs(tree(tmp_path / "audio", card("0x10de", "0x22ba", "0x040300"))) == frozenset()
-    assert gpu.signs(tree(tmp_path / "amd", MI300X)) == {"amd"}
+    assert sysfs.signs(tree(tmp_path / "none", {})) == frozenset()
+    assert sysfs.signs(tree(tmp_path / "bus", card("0x10de", "0x2330"))) == {"nvidia"}
+    assert sysfs.signs(tree(tmp_path / "node", {"dev/nvidiactl": ""})) == {"nvidia"}
+    assert sysfs.signs(tree(tmp_path / "audio", card("0x10de", "0x22ba", "0x040300"))) == frozenset()
+    assert sysfs.signs(tree(tmp_path / "amd", MI300X)) == {"amd"}
 
 
 def test_a_bus_without_a_gpu_is_seen_to_have_none(tmp_path: Path) -> None:
-    machine = gpu.look("auto", tree(tmp_path, {}))
+    machine = probe.look("auto", tree(tmp_path, {}))
     assert (machine.platform, machine.none, machine.trouble) == ("cpu", True, None)
 
 
 def test_without_a_bus_nothing_is_known(tmp_path: Path) -> None:
-    machine = gpu.look("auto", tmp_path)
+    machine = probe.look("auto", tmp_path)
     assert not machine.none
     assert machine.trouble is not None
 
 
 def test_an_amd_gpu_is_read_from_sysfs(tmp_path: Path) -> None:
-    machine = gpu.look("auto", tree(tmp_path, MI300X))
+    machine = probe.look("auto", tree(tmp_path, MI300X))
     (one,) = machine.cards
     assert (machine.platform, machine.driver) == ("rocm", "6.10.5")
     assert (one.name, one.device, one.capability, one.sm_count, one.memory) == (
@@ -155,8 +155,8 @@ def test_what_differs_between_two_amd_machines_is_all_that_differs(
 
 def test_memory_errors_of_an_amd_gpu_are_a_finding(tmp_path: Path) -> None:
     files = {**TWO, "sys/class/drm/renderD129/device/ras/umc_err_count": "ue: 2\nce: 5\n"}
-    machine = gpu.look("auto", tree(tmp_path, files))
-    (check,) = gpu_facts.machine_facts(machine).checks
+    machine = probe.look("auto", tree(tmp_path, files))
+    (check,) = gpu_readings.machine_facts(machine).checks
     assert (check.status.value, check.detail) == (
         "fail", "GPU 0: 2 uncorrected memory errors since the driver was loaded",
     )  # fmt: skip
@@ -164,30 +164,30 @@ def test_memory_errors_of_an_amd_gpu_are_a_finding(tmp_path: Path) -> None:
 
 def test_an_amd_gpu_that_the_container_was_not_given_is_unknown(tmp_path: Path) -> None:
     files = {name: text for name, text in TWO.items() if name != "dev/kfd"}
-    machine = gpu.look("rocm", tree(tmp_path, files))
+    machine = probe.look("rocm", tree(tmp_path, files))
     assert machine.trouble is not None
     assert machine.trouble.reason == "/dev/kfd is not there, although the kernel shows AMD GPUs"
-    bare = gpu.look("auto", tree(tmp_path / "bare", card("0x1002", "0x74a1")))
+    bare = probe.look("auto", tree(tmp_path / "bare", card("0x1002", "0x74a1")))
     assert bare.trouble is not None
     assert bare.trouble.reason.startswith("the ROCm topology cannot be read: ")
 
 
 def test_the_systems_rocm_tells_its_release(tmp_path: Path) -> None:
-    machine = gpu.look("auto", tree(tmp_path, {**TWO, "opt/rocm/.info/version": "6.2.0-66\n"}))
+    machine = probe.look("auto", tree(tmp_path, {**TWO, "opt/rocm/.info/version": "6.2.0-66\n"}))
     assert machine.rocm_release == "6.2.0"
 
 
 def test_a_mac_is_named_as_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / "System/Library/CoreServices").mkdir(parents=True)
     (tmp_path / "System/Library/CoreServices/SystemVersion.plist").touch()
-    machine = gpu.look("auto", tmp_path)
+    machine = probe.look("auto", tmp_path)
     assert (machine.platform, machine.none) == ("mps", False)
     assert machine.trouble is not None
     assert machine.trouble.reason == "this is a Mac: this release cannot look at its GPU"
 
 
 def test_a_gpu_of_a_vendor_that_is_not_read_is_said_so(tmp_path: Path) -> None:
-    machine = gpu.look("auto", tree(tmp_path, card("0x8086", "0x56c0")))
+    machine = probe.look("auto", tree(tmp_path, card("0x8086", "0x56c0")))
     assert machine.trouble is not None
     assert machine.trouble.reason == "an Intel GPU is here: this release cannot look at it"
 
@@ -203,7 +203,7 @@ def test_a_gpu_of_a_vendor_that_is_not_read_is_said_so(tmp_path: Path) -> None:
     ids=["x86", "arm", "plain"],
 )  # fmt: skip
 def test_a_cpu_is_its_model_and_the_instruction_sets_that_pick_kernels(tmp_path: Path, text: str, told: str) -> None:
-    assert gpu.cpu(tree(tmp_path, {"proc/cpuinfo": text})) == told
+    assert sysfs.cpu(tree(tmp_path, {"proc/cpuinfo": text})) == told
 
 
 def test_a_host_without_nvidia_imports_no_binding(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_host_without_nvidia_imports_no_binding(tmp_path: Path) -> None:
 
     tree(tmp_path, {})
     code = (
-        "import sys; from pathlib import Path; from lockllm.observe import gpu; "
-        f"gpu.look('auto', Path({str(tmp_path)!r})); sys.exit('pynvml' in sys.modules)"
+        "import sys; from pathlib import Path; from lockllm.observe.gpu import probe; "
+        f"probe.look('auto', Path({str(tmp_path)!r})); sys.exit('pynvml' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0

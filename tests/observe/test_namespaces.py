@@ -14,7 +14,10 @@ import pytest
 
 from lockllm import observe
 from lockllm.checkpoint import bounded, cache, links
-from lockllm.observe import opening, proc, python, servers
+from lockllm.observe.process import proc
+from lockllm.observe.python import environments
+from lockllm.observe.safe import files
+from lockllm.observe.server import find
 from tests.conftest import TINY
 from tests.observe import hosts
 
@@ -47,9 +50,9 @@ def test_a_folder_that_is_mounted_over_the_model_is_what_the_server_reads(home: 
     (other / "generation_config.json").write_text('{"top_k": 7}')
     before = bounded.read_small(str(model / "generation_config.json"))
     with running([(other, model)], [home / "bin/vllm", "serve", model]) as (pid, _):
-        found = servers.by_pid(pid)
+        found = find.by_pid(pid)
         assert found.process.root == Path(f"/proc/{pid}/root")
-        assert opening.start(found.process.path(str(model / "generation_config.json")), 100) == b'{"top_k": 7}'
+        assert files.start(found.process.path(str(model / "generation_config.json")), 100) == b'{"top_k": 7}'
         seen = observe.observe(observe.Request(pid=pid, gpu="none", quick=True))
     digests: dict[str, Any] = {reading.fact.key: reading.value for reading in seen.readings}
     import hashlib
@@ -61,7 +64,7 @@ def test_a_folder_that_is_mounted_over_the_model_is_what_the_server_reads(home: 
 
 def test_a_process_of_our_own_namespace_is_read_by_plain_paths(home: Path) -> None:
     with hosts.running([home / "bin/vllm", "serve", "model"]) as (pid, _):
-        assert servers.by_pid(pid).process.root == Path("/")
+        assert find.by_pid(pid).process.root == Path("/")
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link to a link", "relative", "through a linked folder"])
@@ -88,10 +91,10 @@ def test_links_of_its_packages_are_followed_in_its_own_view(home: Path, tmp_path
             place = tmp_path / "link"
         (info / "METADATA").symlink_to(os.path.relpath(place, info) if kind == "relative" else place)
     with running([(other, store)], [home / "bin/vllm", "serve", "model"]) as (pid, _):
-        inside = python.of_process(proc.read(pid))
-    outside = python.of_command((str(home / "bin/python"),), {}, "/")
-    assert isinstance(inside, python.Environment)
-    assert isinstance(outside, python.Environment)
+        inside = environments.of_process(proc.read(pid))
+    outside = environments.of_command((str(home / "bin/python"),), {}, "/")
+    assert isinstance(inside, environments.Environment)
+    assert isinstance(outside, environments.Environment)
     assert inside.distributions["vllm"].version == "0.9.0"
     assert outside.distributions["vllm"].version == "0.10.2"
 
@@ -116,8 +119,8 @@ def test_no_link_leads_out_of_another_root(
         for name in ("absolute", "up", "folder/file", "store/file"):
             assert bounded.read_small(f"{root}/{name}") == b"inside"
             assert links.real(f"{root}/{name}") == f"/proc/{pid}/root{store}/file"
-        assert opening.is_file(Path(root, "folder", "file"))
-        assert opening.names(Path(root, "folder")) == ["file"]
+        assert files.is_file(Path(root, "folder", "file"))
+        assert files.names(Path(root, "folder")) == ["file"]
         for name in ("loop", "pipe", "missing"):
             with pytest.raises(bounded.Malformed):
                 bounded.read_small(f"{root}/{name}")

@@ -21,8 +21,8 @@ from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, CheckStatus, Observation
 from lockllm.facts.registry import dump
 from lockllm.facts.registry import seen as fact
-from lockllm.observe import Request, joining, observe, subject
-from lockllm.observe.pile import Pile
+from lockllm.observe import Request, merge, observe, subject
+from lockllm.observe.collector import Pile
 from tests.conftest import ENVIRON
 from tests.observe import hosts
 from tests.servers import start
@@ -234,7 +234,7 @@ def test_a_name_that_holds_a_secret_leaves_a_gap_where_it_stood() -> None:
     pile = Pile()
     pile.complete = {("serve", "args"), ("env",), ("packages",)}
     pile.add([fact(("env", "X_hidden-value"), "1", "environment", By.PROCESS)])
-    kept = joining.redacted(pile, ["hidden-value"])
+    kept = merge.redacted(pile, ["hidden-value"])
     assert (kept.readings, kept.complete) == ([], {("serve", "args"), ("packages",)})
     assert [(gap.path, gap.reason) for gap in kept.gaps()] == [(("env",), "a name in it holds a secret")]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lockllm.observe import proc, sockets
+from lockllm.observe.process import listeners, proc
 from tests.observe import hosts
 
 
@@ -143,9 +143,9 @@ def test_a_real_process_is_read_whole(tmp_path: Path) -> None:
         assert {name: process.env[name] for name in ("EMPTY", "X")} == {"EMPTY": "", "X": "y=z"}
         assert (process.env_whole, process.ppid, process.owner) == (True, os.getpid(), os.geteuid())
         assert process.path("file") == tmp_path / "file"
-        assert sockets.listeners(port) == (pid,)
-        assert sockets.listens(pid) == (("127.0.0.1", port),)
+        assert listeners.listeners(port) == (pid,)
+        assert listeners.listens(pid) == (("127.0.0.1", port),)
         assert any("libpython" in each.path or "python" in each.path for each in proc.mapped(pid))
-    assert sockets.listeners(port) == ()
+    assert listeners.listeners(port) == ()
     with pytest.raises(proc.Gone):
         proc.read(pid)

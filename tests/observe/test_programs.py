@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockllm.observe.programs import value
+from lockllm.observe.server.program import value
 
 PIP = """#!/opt/venv/bin/python
 # -*- coding: utf-8 -*-

@@ -11,7 +11,8 @@ import pytest
 from lockllm.errors import UsageError
 from lockllm.facts.observation import By, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe import distributions, installed, interpreter, packages, proc, python
+from lockllm.observe.process import proc
+from lockllm.observe.python import distributions, environments, installed, interpreter, packages
 from tests.observe import hosts
 
 
@@ -20,8 +21,8 @@ def home(tmp_path: Path) -> Path:
     return hosts.environment(tmp_path / "venv", {"vllm": "0.10.2", "torch": "2.8.0+cu128", "Flash_Attn": "2.8.1"})
 
 
-def versions(environment: python.Environment | Unobserved | None) -> dict[str, str]:
-    assert isinstance(environment, python.Environment)
+def versions(environment: environments.Environment | Unobserved | None) -> dict[str, str]:
+    assert isinstance(environment, environments.Environment)
     return {name: one.value for name, one in environment.distributions.items()}
 
 
@@ -29,10 +30,10 @@ def test_a_running_server_is_read_as_files_and_not_asked(home: Path) -> None:
     (hosts.site(home) / "sitecustomize.py").write_text("open('/proc/self/cwd/started', 'w')")
     with hosts.running([hosts.program(home, "vllm"), "serve", "m"], cwd=home) as (pid, _):
         (home / "started").unlink(missing_ok=True)
-        found = python.of_process(proc.read(pid))
+        found = environments.of_process(proc.read(pid))
         assert not (home / "started").exists()
     assert versions(found) == {"vllm": "0.10.2", "torch": "2.8.0+cu128", "flash-attn": "2.8.1"}
-    assert isinstance(found, python.Environment)
+    assert isinstance(found, environments.Environment)
     assert found.python == sys.version.split()[0]
 
 
@@ -48,7 +49,7 @@ def test_the_environment_follows_the_path_of_the_interpreter(home: Path, way: st
         "relative": (["bin/python", *code], {}, home),
     }[way]
     with hosts.running(argv, env, cwd) as (pid, _):
-        assert "vllm" in versions(python.of_process(proc.read(pid)))
+        assert "vllm" in versions(environments.of_process(proc.read(pid)))
 
 
 def test_pythonpath_comes_first_and_plain_pth_paths_last(home: Path, tmp_path: Path) -> None:
@@ -56,28 +57,32 @@ def test_pythonpath_comes_first_and_plain_pth_paths_last(home: Path, tmp_path: P
     hosts.install(tmp_path / "more", "xgrammar", "0.1.25")
     lines = f"# a comment\nimport os; os.environ['X'] = '1'\n{tmp_path / 'more'}\n../nowhere\n"
     (hosts.site(home) / "more.pth").write_text(lines)
-    found = python.of_command((str(home / "bin/python"),), {"PYTHONPATH": f"front:{tmp_path}/gone"}, str(tmp_path))
+    found = environments.of_command(
+        (str(home / "bin/python"),), {"PYTHONPATH": f"front:{tmp_path}/gone"}, str(tmp_path)
+    )
     assert versions(found) == {"vllm": "0.11.0", "torch": "2.8.0+cu128", "flash-attn": "2.8.1", "xgrammar": "0.1.25"}
-    isolated = python.of_command((str(home / "bin/python"), "-I"), {"PYTHONPATH": "front"}, str(tmp_path))
+    isolated = environments.of_command((str(home / "bin/python"), "-I"), {"PYTHONPATH": "front"}, str(tmp_path))
     assert versions(isolated)["vllm"] == "0.10.2"
 
 
 def test_the_base_is_seen_only_where_the_environment_lets_it_through(tmp_path: Path) -> None:
     closed = hosts.environment(tmp_path / "closed", {})
     opened = hosts.environment(tmp_path / "opened", {}, system_site_packages=True)
-    found = [python.of_command((str(each / "bin/python"),), {"HOME": str(tmp_path)}, "/") for each in (closed, opened)]
+    found = [
+        environments.of_command((str(each / "bin/python"),), {"HOME": str(tmp_path)}, "/") for each in (closed, opened)
+    ]
     assert versions(found[0]) == {}
     assert "pip" in versions(found[1])
 
 
 def test_a_command_is_followed_through_its_shebang(home: Path) -> None:
     hosts.program(home, "vllm")
-    found = python.of_command(("vllm", "serve", "m"), {"PATH": str(home / "bin")}, "/")
+    found = environments.of_command(("vllm", "serve", "m"), {"PATH": str(home / "bin")}, "/")
     assert versions(found)["vllm"] == "0.10.2"
     (home / "bin" / "long").write_text(f"#!/bin/sh\n'''exec' \"{home}/bin/python\" \"$0\" \"$@\"\n' '''\n")
     (home / "bin" / "long").chmod(0o755)
-    assert versions(python.of_command(("long",), {"PATH": str(home / "bin")}, "/"))["vllm"] == "0.10.2"
-    assert python.of_command(("sh",), {"PATH": "/bin"}, "/") is None
+    assert versions(environments.of_command(("long",), {"PATH": str(home / "bin")}, "/"))["vllm"] == "0.10.2"
+    assert environments.of_command(("sh",), {"PATH": "/bin"}, "/") is None
 
 
 @pytest.mark.parametrize(
@@ -198,7 +203,7 @@ def test_two_versions_of_one_name_are_told(tmp_path: Path) -> None:
 def test_torchs_version_file_tells_its_runtime(home: Path, text: str, runtime: str | None, hip: str | None) -> None:
     (hosts.site(home) / "torch").mkdir()
     (hosts.site(home) / "torch" / "version.py").write_text(text)
-    found = python.of_command((str(home / "bin/python"),), {}, "/")
+    found = environments.of_command((str(home / "bin/python"),), {}, "/")
     assert found is not None
     told = {reading.fact.key: reading for reading in packages.readings(found, None, ())[0]}
     assert told["cuda.runtime"] == seen("cuda.runtime", runtime, "torch/version.py: cuda", By.PACKAGE)
@@ -209,7 +214,7 @@ def test_libraries_of_cuda_come_from_their_wheels(tmp_path: Path) -> None:
     wheels = {"nvidia-cudnn-cu12": "9.10.2.21", "nvidia-nccl-cu12": "2.27.3", "nvidia-cublas-cu12": "12.8.4.1",
               "nvidia-cuda-runtime-cu12": "12.8.90"}  # fmt: skip
     home = hosts.environment(tmp_path / "venv", wheels)
-    found = python.of_command((str(home / "bin/python"),), {}, "/")
+    found = environments.of_command((str(home / "bin/python"),), {}, "/")
     assert found is not None
     told = {reading.fact.key: reading.value for reading in packages.readings(found, None, ())[0]}
     assert told["cuda.runtime"] == "12.8"
@@ -217,7 +222,7 @@ def test_libraries_of_cuda_come_from_their_wheels(tmp_path: Path) -> None:
 
 
 def test_what_was_looked_for_and_is_not_there_is_absent(home: Path) -> None:
-    found = python.of_command((str(home / "bin/python"),), {}, "/")
+    found = environments.of_command((str(home / "bin/python"),), {}, "/")
     assert found is not None
     readings, _, complete = packages.readings(found, None, ["xformers", "Torch"])
     told = {reading.fact.key: reading for reading in readings}
@@ -282,7 +287,7 @@ def test_a_copy_in_the_working_directory_shadows_the_installed_package(home: Pat
     (hosts.site(home) / "vllm" / "__init__.py").write_text("")
 
     def told(*args: str) -> object:
-        found = python.of_command((str(home / "bin/python"), *args), {}, str(tmp_path))
+        found = environments.of_command((str(home / "bin/python"), *args), {}, str(tmp_path))
         assert found is not None
         return packages.readings(found, None, ["vllm"])[0][0].value
 
@@ -294,7 +299,7 @@ def test_a_copy_in_the_working_directory_shadows_the_installed_package(home: Pat
 def test_edited_packages_are_told_where_depth_is_asked_for(home: Path) -> None:
     hosts.install(hosts.site(home), "xgrammar", "0.1.25", files={"xgrammar/a.py": "y = 1\n"})
     (hosts.site(home) / "xgrammar/a.py").write_text("y = 2\n")
-    found = python.of_command((str(home / "bin/python"),), {}, "/")
+    found = environments.of_command((str(home / "bin/python"),), {}, "/")
     assert found is not None
     edits = installed.edits(found, ["xgrammar", "vllm", "gone"])
     values = [packages.readings(found, None, ["xgrammar"], each)[0][0].value for each in (None, edits)]

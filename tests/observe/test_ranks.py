@@ -8,7 +8,7 @@ import pytest
 
 from lockllm import engines
 from lockllm.engines import Given
-from lockllm.observe import ranks
+from lockllm.observe.gpu import gpu_count
 
 COMMANDS = {
     "vllm": ("vllm", "serve", "m"),
@@ -22,7 +22,7 @@ def used(engine: str, *words: str) -> Any:
     assert form is not None
     given: Given = module.given(form, {}, {}, module.newest, False)
     held = {reading.fact.path: reading.value for reading in given.readings}
-    return ranks.used({("engine", "name"): engine, **held}, given)
+    return gpu_count.used({("engine", "name"): engine, **held}, given)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from lockllm.documents.lock import Lock
 from lockllm.facts.observation import ABSENT, Observation
 from lockllm.judge.report import Status
 from lockllm.judge.verify import verify
-from lockllm.observe import gpu_facts
+from lockllm.observe.gpu import gpu_readings
 from tests.observe.machines import Host
 from tests.observe.scenarios import ALIKE, SCENARIOS, Scenario, Twofold
 
@@ -35,8 +35,8 @@ def seen_of(scenario: Scenario, host: Host) -> Observation:
     for thread in threading.enumerate():
         if scenario.hangs and thread.daemon:
             thread.join(5)
-    choice = gpu_facts.pick(looked, scenario.env, frozenset({1}))
-    said = [gpu_facts.machine_facts(looked), gpu_facts.gpu_facts(looked, choice, None)]
+    choice = gpu_readings.pick(looked, scenario.env, frozenset({1}))
+    said = [gpu_readings.machine_facts(looked), gpu_readings.gpu_facts(looked, choice, None)]
     made = Observation(
         readings=tuple(reading for each in said for reading in each.readings),
         unobserved=tuple(gap for each in said for gap in each.unobserved),

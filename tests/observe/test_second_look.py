@@ -18,7 +18,7 @@ import pytest
 from lockllm import observe
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Check, Observation
-from lockllm.observe import looking
+from lockllm.observe.server import model_files
 from tests.conftest import TINY
 from tests.observe import hosts
 
@@ -233,14 +233,14 @@ def test_a_file_of_the_same_bytes_is_stable(home: Path, monkeypatch: pytest.Monk
 
 def observed(home: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Observation:
     """A look at a planned server during which something happens: after the files were read, before the verdict."""
-    real = looking.look
+    real = model_files.look
 
     def slow(*words: Any) -> Any:
         found = real(*words)
         act()
         return found
 
-    monkeypatch.setattr(looking, "look", slow)
+    monkeypatch.setattr(model_files, "look", slow)
     command = (str(home / "bin/vllm"), "serve", str(home.parent / "model"))
     return observe.observe(observe.Request(command=command, gpu="none", environ={}, cwd=str(home.parent)))
 
@@ -250,13 +250,13 @@ def test_a_config_file_of_the_command_that_moves_meanwhile_is_a_finding(
 ) -> None:
     config = home.parent / "serve.yaml"
     config.write_text("max-model-len: 128\n")
-    real = looking.look
+    real = model_files.look
 
     def slow(*words: Any) -> Any:
         config.write_text("max-model-len: 256\n")
         return real(*words)
 
-    monkeypatch.setattr(looking, "look", slow)
+    monkeypatch.setattr(model_files, "look", slow)
     command = (str(home / "bin/vllm"), "serve", str(home.parent / "model"), "--config", str(config))
     seen = observe.observe(observe.Request(command=command, gpu="none", environ={}, cwd=str(home.parent)))
     found = check(seen, "files_stable")
@@ -271,7 +271,7 @@ def test_a_server_that_ends_while_it_is_looked_at_is_no_match(home: Path, monkey
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdout.readline()
-    real = looking.look
+    real = model_files.look
 
     def slow(*words: Any) -> Any:
         found = real(*words)
@@ -279,7 +279,7 @@ def test_a_server_that_ends_while_it_is_looked_at_is_no_match(home: Path, monkey
         process.wait()
         return found
 
-    monkeypatch.setattr(looking, "look", slow)
+    monkeypatch.setattr(model_files, "look", slow)
     seen = look(process.pid)
     process.stdin.close()
     process.stdout.close()
@@ -308,7 +308,7 @@ def test_another_server_on_the_port_of_the_one_that_was_looked_at_is_no_match(
         assert first.stdout is not None
         port = int(first.stdout.readline())
         others: list[subprocess.Popen[str]] = []
-        real = looking.look
+        real = model_files.look
 
         def slow(*words: Any) -> Any:
             found = real(*words)
@@ -322,7 +322,7 @@ def test_another_server_on_the_port_of_the_one_that_was_looked_at_is_no_match(
             others[0].stdout.readline()
             return found
 
-        monkeypatch.setattr(looking, "look", slow)
+        monkeypatch.setattr(model_files, "look", slow)
         seen = observe.observe(
             observe.Request(server=f"127.0.0.1:{port}", gpu="none", cache="off", timeout=0.3, checkpoint=str(model))
         )
@@ -422,7 +422,7 @@ def test_a_helper_that_comes_and_goes_is_no_part_of_the_server(home: Path, monke
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
-        real = looking.look
+        real = model_files.look
 
         def slow(*words: Any) -> Any:
             assert process.stdin is not None
@@ -432,7 +432,7 @@ def test_a_helper_that_comes_and_goes_is_no_part_of_the_server(home: Path, monke
             process.stdout.readline()
             return real(*words)
 
-        monkeypatch.setattr(looking, "look", slow)
+        monkeypatch.setattr(model_files, "look", slow)
         found = check(look(process.pid), "server_current")
         process.stdin.close()
     assert found.status.value == "pass"

@@ -12,7 +12,7 @@ from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Kind
 from lockllm.facts.registry import fact
 from lockllm.facts.variables import Class
-from lockllm.observe import plan, settings
+from lockllm.observe.server import command_line, variable_readings
 
 LAUNCH = {
     "vllm": ("vllm", "serve", "org/name"),
@@ -31,8 +31,8 @@ SECRETS = (
 )  # fmt: skip
 
 
-def read(engine: str, env: dict[str, str]) -> plan.Plan:
-    return plan.plan(LAUNCH[engine], env, "/", {"vllm": "0.33.0", "sglang": "0.5.23"}.get(engine))
+def read(engine: str, env: dict[str, str]) -> command_line.Plan:
+    return command_line.plan(LAUNCH[engine], env, "/", {"vllm": "0.33.0", "sglang": "0.5.23"}.get(engine))
 
 
 @pytest.mark.parametrize("engine", engines.available())
@@ -139,8 +139,8 @@ def test_nccl_reads_files_beside_the_environment(tmp_path: Path) -> None:
     home.write_text("NCCL_NTHREADS=64\n")
 
     def told(env: dict[str, str]) -> dict[str, object]:
-        reader = lambda path: plan.read_file(path) if path.startswith(str(tmp_path)) else ""  # noqa: E731
-        return {each.fact.path[1]: each.value for each in settings.of_nccl(env, reader)}
+        reader = lambda path: command_line.read_file(path) if path.startswith(str(tmp_path)) else ""  # noqa: E731
+        return {each.fact.path[1]: each.value for each in variable_readings.of_nccl(env, reader)}
 
     assert told({"NCCL_CONF_FILE": str(first), "NCCL_PROTO": "Simple"}) == {"NCCL_ALGO": "Tree"}
     assert told({"HOME": str(tmp_path)}) == {"NCCL_NTHREADS": "64"}

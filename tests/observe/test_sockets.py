@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from lockllm.facts.observation import Unobserved
-from lockllm.observe import http, servers, sockets
+from lockllm.observe.process import listeners
+from lockllm.observe.server import find
+from lockllm.observe.web import http
 from tests.observe import hosts
 
 LISTENS = """
@@ -76,24 +78,24 @@ def test_the_process_behind_an_address_is_the_one_that_the_kernel_chooses(
     if not all(map(has, addresses)):
         pytest.skip("this kernel has no IPv6")
     with engines(home, addresses) as (pids, port):
-        assert sockets.accepting(asked, port) == (pids[answers],)
-        found = servers.by_address(http.Server("http", asked, port))
-        assert isinstance(found, servers.Found)
+        assert listeners.accepting(asked, port) == (pids[answers],)
+        found = find.by_address(http.Server("http", asked, port))
+        assert isinstance(found, find.Found)
         assert found.process.pid == pids[answers]
 
 
 def test_a_port_that_is_in_use_at_another_address_alone_is_not_this_server(home: Path) -> None:
     with engines(home, ["127.0.0.2"]) as (_, port):
-        gap = servers.by_address(http.parse(f"http://127.0.0.1:{port}"))
+        gap = find.by_address(http.parse(f"http://127.0.0.1:{port}"))
     assert isinstance(gap, Unobserved)
     assert gap.reason == f"nothing listens on port {port} of 127.0.0.1: it is in use at another address"
 
 
 def test_a_server_is_asked_where_it_answers_itself(home: Path) -> None:
-    from lockllm.observe import serving
+    from lockllm.observe.server import locate
 
     with engines(home, ["0.0.0.0", "127.0.0.1"]) as (pids, port):
-        shadowed, other = (serving._address(servers.by_pid(pid)) for pid in pids)
+        shadowed, other = (locate._address(find.by_pid(pid)) for pid in pids)
     assert shadowed is None
     assert other == http.Server("http", "127.0.0.1", port)
 
@@ -104,7 +106,7 @@ def test_servers_that_share_an_address_are_told_apart_by_nobody(home: Path) -> N
         first, port = stack.enter_context(hosts.running(argv))
         argv[4] = str(port)
         second, _ = stack.enter_context(hosts.running(argv))
-        gap = servers.by_address(http.parse(str(port)))
+        gap = find.by_address(http.parse(str(port)))
     assert isinstance(gap, Unobserved)
     low, high = sorted((first, second))
     assert gap.reason == f"several servers take turns on port {port}: pid {low}, pid {high}"

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from lockllm.engines import Installed, load
-from lockllm.observe import python, sources
-from lockllm.observe.python import Environment
-from lockllm.observe.sources import Texts
+from lockllm.observe.python import environments
+from lockllm.observe.python.environments import Environment
+from lockllm.observe.server import engine_source
+from lockllm.observe.server.engine_source import Texts
 from tests.engines.future import VERSION, VLLM
 from tests.observe import hosts
 
@@ -25,11 +26,11 @@ def site(tmp_path: Path) -> Path:
 
 
 def environment(site: Path) -> Environment:
-    return python.build("here", site, "3.12.1", (site,))
+    return environments.build("here", site, "3.12.1", (site,))
 
 
 def read(site: Path) -> Installed:
-    told = sources.installed(environment(site), load("vllm"))
+    told = engine_source.installed(environment(site), load("vllm"))
     assert told is not None
     return told
 
@@ -45,12 +46,12 @@ def test_a_release_of_the_tables_is_not_looked_into(site: Path) -> None:
     (site / f"vllm-{VERSION}.dist-info").rename(site / "vllm-0.33.0.dist-info")
     metadata = site / "vllm-0.33.0.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text().replace(VERSION, "0.33.0"))
-    assert sources.installed(environment(site), load("vllm")) is None
+    assert engine_source.installed(environment(site), load("vllm")) is None
 
 
 @pytest.mark.parametrize("engine", ["tgi", "ollama", "lmdeploy"])
 def test_other_engines_are_read_by_their_tables_alone(site: Path, engine: str) -> None:
-    assert sources.installed(environment(site), load(engine)) is None
+    assert engine_source.installed(environment(site), load(engine)) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from lockllm import observe
 from lockllm.engines import load
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Observation, Reading
-from lockllm.observe import start_log
+from lockllm.observe.server import start_log
 from tests.observe import hosts
 
 LOGS = Path(__file__).parent.parent / "engines"

@@ -12,7 +12,7 @@ import pytest
 from lockllm.facts.observation import ABSENT, Reading, Unobserved
 from lockllm.judge.report import Report, Status
 from lockllm.judge.verify import verify
-from lockllm.observe import python, startup
+from lockllm.observe.python import environments, startup_code
 from tests.incidents.cases_engines import sglang, transformers
 from tests.incidents.cases_vllm import vllm
 from tests.incidents.raw import Place, Side, locked
@@ -135,7 +135,7 @@ def test_an_edited_plugin_is_another_one(place: Place, name: str) -> None:
 
 def test_weights_that_are_called_pth_are_no_path_files(tmp_path: Path) -> None:
     (tmp_path / "consolidated.00.pth").write_text("import os\n")
-    found = startup.readings(python.build("test", tmp_path, "3.11.7", (tmp_path,)), None)
+    found = startup_code.readings(environments.build("test", tmp_path, "3.11.7", (tmp_path,)), None)
     assert {each.path if isinstance(each, Unobserved) else each.fact.path for each in found} == {
         ("startup", "sitecustomize"),
         ("startup", "usercustomize"),
@@ -144,7 +144,7 @@ def test_weights_that_are_called_pth_are_no_path_files(tmp_path: Path) -> None:
 
 def test_a_hook_of_the_standard_library_counts_and_stands_behind_pythonpath(tmp_path: Path) -> None:
     home = hosts.environment(tmp_path / "venv", {})
-    found = python.of_command((str(home / "bin/python"),), {}, "/")
+    found = environments.of_command((str(home / "bin/python"),), {}, "/")
     assert found is not None
     assert found.standard is not None
     assert (found.standard / "os.py").is_file()
@@ -152,7 +152,7 @@ def test_a_hook_of_the_standard_library_counts_and_stands_behind_pythonpath(tmp_
         (tmp_path / name).mkdir()
     (tmp_path / "more/sitecustomize.py").write_text("a = 1\n")
     moved = (msgspec.structs.replace(found, standard=tmp_path / name) for name in ("bare", "more"))
-    values = [next(iter(startup.readings(each, None))) for each in moved]
+    values = [next(iter(startup_code.readings(each, None))) for each in moved]
     assert [each.value is ABSENT for each in values if isinstance(each, Reading)] == [True, False]
 
 

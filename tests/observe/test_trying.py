@@ -11,9 +11,11 @@ import pytest
 
 from lockllm.facts.observation import By
 from lockllm.facts.registry import seen
-from lockllm.observe import child, cuda, installed, python, trying
-from lockllm.observe.gpu import Card, Machine
-from lockllm.observe.visible import Seen
+from lockllm.observe.cuda import stack_fit, trial
+from lockllm.observe.gpu.cards import Card, Machine
+from lockllm.observe.gpu.visible import Seen
+from lockllm.observe.python import environments, installed
+from lockllm.observe.safe import child
 from tests.observe import hosts
 from tests.observe.machines import DRIVER_SOURCE
 
@@ -53,17 +55,17 @@ def test_cuda_is_started_in_a_child_with_the_servers_search_path(
     driver: Path, monkeypatch: pytest.MonkeyPatch, says: str, wrong: str | None
 ) -> None:
     monkeypatch.setenv("FAKE_CUDA", says)
-    tried = trying.cuda({"LD_LIBRARY_PATH": str(driver), "HF_TOKEN": "secret"}, {})
+    tried = trial.cuda({"LD_LIBRARY_PATH": str(driver), "HF_TOKEN": "secret"}, {})
     assert [each.reason for each in tried.wrong] == ([wrong] if wrong else [])
     assert tried.done == ("" if wrong else "CUDA starts, and sees 2 GPUs")
     machine = Machine(platform="cuda", cards=(Card(index=0),), source="NVML")
-    check = cuda.usable(machine, (Seen(card=machine.cards[0]),), tried.wrong, tried.done)
+    check = stack_fit.usable(machine, (Seen(card=machine.cards[0]),), tried.wrong, tried.done)
     assert check is not None
     assert check.status.value == ("fail" if wrong else "pass")
 
 
 def test_a_library_that_is_not_there_is_no_proof_of_anything(tmp_path: Path) -> None:
-    tried = trying.cuda({"LD_LIBRARY_PATH": str(tmp_path)}, {})
+    tried = trial.cuda({"LD_LIBRARY_PATH": str(tmp_path)}, {})
     if not tried.done:  # a machine with a driver has one on the loader's own path
         assert tried.unknown.startswith("libcuda.so.1 cannot be loaded: ")
         assert not tried.wrong
@@ -78,7 +80,7 @@ def home(tmp_path: Path) -> Path:
 
 def test_an_import_tells_what_no_file_does(home: Path) -> None:
     held = [seen("cuda.nccl", "2.26.2", "wheel", By.PACKAGE), seen("cuda.cudnn", "9.10.2.21", "wheel", By.PACKAGE)]
-    tried = trying.torch(home / "bin" / "python", {"PATH": os.environ["PATH"]}, held)
+    tried = trial.torch(home / "bin" / "python", {"PATH": os.environ["PATH"]}, held)
     told = {each.fact.key: each.value for each in tried.readings}
     assert told == {"cuda.runtime": "12.8", "cuda.nccl": "2.27.3", "kernels.cpu_capability": "AVX512"}
     assert tried.codes == ("sm_80", "sm_90", "compute_90")
@@ -86,13 +88,13 @@ def test_an_import_tells_what_no_file_does(home: Path) -> None:
 
 def test_a_torch_that_cannot_be_imported_is_a_gap_in_its_own_words(home: Path) -> None:
     (hosts.site(home) / "torch.py").write_text("raise ImportError('libcudnn.so.9: cannot open shared object file')")
-    (gap,) = trying.torch(home / "bin" / "python", {}, []).unobserved
+    (gap,) = trial.torch(home / "bin" / "python", {}, []).unobserved
     assert gap.reason.endswith("gave no answer: ImportError: libcudnn.so.9: cannot open shared object file")
 
 
 def test_an_interpreter_that_others_can_write_is_not_run_for_depth(home: Path) -> None:
     (home / "bin").chmod(0o777)
-    (gap,) = trying.torch(home / "bin" / "python", {}, []).unobserved
+    (gap,) = trial.torch(home / "bin" / "python", {}, []).unobserved
     assert "is not run: everybody can write" in gap.reason
 
 
@@ -109,7 +111,7 @@ def test_an_interpreter_that_others_can_write_is_not_run_for_depth(home: Path) -
     ],
 )
 def test_a_torch_without_code_for_the_gpu_is_told(capability: str, codes: str, good: bool) -> None:
-    found = trying.without_code((Seen(card=Card(index=0, capability=capability)),), codes.split())
+    found = trial.without_code((Seen(card=Card(index=0, capability=capability)),), codes.split())
     assert (not found) is good
 
 
@@ -130,7 +132,7 @@ def test_edited_files_are_told_by_name(tmp_path: Path) -> None:
     files = {f"vllm/{name}.py": "x = 1\n" for name in "abcde"}
     hosts.install(tmp_path, "vllm", "0.33.0", files=files)
     hosts.install(tmp_path, "torch", "2.8.0", files={"torch/__init__.py": "\n"})
-    environment = python.build("test", tmp_path, "3.11.7", (tmp_path,))
+    environment = environments.build("test", tmp_path, "3.11.7", (tmp_path,))
     good = installed.unedited(installed.edits(environment, ["vllm", "torch", "none"]))
     assert good is not None
     assert (good.status.value, good.detail) == ("pass", "the files of 2 packages are as RECORD says")
@@ -163,5 +165,5 @@ def test_an_exact_requirement_that_is_not_met_is_told(
     folder = hosts.install(tmp_path, "torch", "2.8.0")
     (folder / "METADATA").write_text(f"Name: torch\nVersion: 2.8.0\nRequires-Dist: {line}\n\nRequires-Dist: x==1\n")
     hosts.install(tmp_path, "nvidia-nccl-cu12", version)
-    check = installed.pinned(python.build("test", tmp_path, "3.11.7", (tmp_path,)), ("torch",))
+    check = installed.pinned(environments.build("test", tmp_path, "3.11.7", (tmp_path,)), ("torch",))
     assert (check.detail if check is not None else None) == detail

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lockllm.observe import packages, python
+from lockllm.observe.python import environments, packages
 from tests.observe import hosts
 
 MODULES = {
@@ -20,7 +20,7 @@ MODULES = {
 
 
 def told(*folders: Path, name: str, edition: int = 2) -> object:
-    environment = python.build("test", folders[0], "3.11.7", folders)
+    environment = environments.build("test", folders[0], "3.11.7", folders)
     return packages.readings(environment, None, [name], {}, edition)[0][0].value
 
 

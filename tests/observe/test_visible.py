@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lockllm.observe import visible
-from lockllm.observe.gpu import Card, Slice
+from lockllm.observe.gpu import visible
+from lockllm.observe.gpu.cards import Card, Slice
 
 THREE = tuple(Card(index=at, name="NVIDIA H100 80GB HBM3", uuid=f"GPU-{letter * 8}") for at, letter in enumerate("abc"))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lockllm.facts.observation import By, Unobserved
-from lockllm.observe import ollama_store, servers, workers
+from lockllm.observe.server import find, ollama_store, workers
 from tests.engines.replay import facts
 from tests.observe.hosts import running
 
@@ -41,7 +41,7 @@ def test_a_runner_of_ollama_shows_slots_context_and_cache(tmp_path: Path) -> Non
     argv = [str(runner), "--model", "/blobs/sha256-1", "-c", "32768", "-np", "2", "--flash-attn", "on"]
     server = program(tmp_path / "ollama", PARENT, workers=[(argv, {})])
     with running([server, "serve"], {"OLLAMA_NUM_PARALLEL": "0"}) as (pid, _):
-        found = servers.by_pid(pid)
+        found = find.by_pid(pid)
         assert found.engine == "ollama"
         told = list(workers.readings(found))
         model = workers.given(found)[0][1].model
@@ -59,7 +59,7 @@ def test_shards_of_tgi_show_what_the_launcher_resolved(tmp_path: Path) -> None:
     ]
     launcher = program(tmp_path / "text-generation-launcher", PARENT, workers=shards)
     with running([launcher, "--model-id", "org/m"]) as (pid, _):
-        found = servers.by_pid(pid)
+        found = find.by_pid(pid)
         told = facts(workers.readings(found))
     assert told["serve.attention_backend"] == "flashinfer"
     assert told["serve.enable_prefix_caching"] is True

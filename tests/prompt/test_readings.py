@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lockllm.facts.observation import ABSENT, CheckStatus, Unobserved
-from lockllm.observe import interpreter
+from lockllm.observe.python import interpreter
 from lockllm.prompt import probes
 from lockllm.prompt.readings import Prompt, Setup, observe
 from lockllm.prompt.sandbox import Program

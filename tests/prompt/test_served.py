@@ -15,9 +15,10 @@ import pytest
 from lockllm.engines import Answer, Probe
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Observation, Reading, Unobserved
-from lockllm.observe import Request, observe, prompts
-from lockllm.observe.asking import Said
-from lockllm.observe.http import parse
+from lockllm.observe import Request, observe
+from lockllm.observe.server import prompts
+from lockllm.observe.server.endpoints import Said
+from lockllm.observe.web.http import parse
 from lockllm.prompt import live, probes
 from lockllm.prompt.readings import Setup
 from lockllm.prompt.readings import observe as look

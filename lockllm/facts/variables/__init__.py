@@ -13,16 +13,16 @@ from functools import lru_cache
 import msgspec
 
 _SPAN = re.compile(r"([@~]?)([A-Z][A-Z0-9_]*\*?)(?:>=([\d.]+))?(?:<=([\d.]+))?")
-_NOISE = re.compile(
+NAMES_OF_NOISE = re.compile(
     r"CACHE_DIR|LOG|DEBUG|TRACE|COMPILE_THREADS|FILENAME|VERBOSE|DUMP|DEVICES|PATH|(?:^|_)DIR\Z|REMOTE|REDIS|HOST|PORT|URL"
 )
-_SERVICE = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP).*)?\Z")
+NAMES_OF_SERVICE = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP).*)?\Z")
 """What Kubernetes sets for a service that is named after the engine."""
 PREFIXES = {
     "vllm": ("VLLM_",), "sglang": ("SGLANG_", "SGL_"), "tensorrt-llm": ("TRTLLM_", "TLLM_"), "lmdeploy": ("LMDEPLOY_",),
 }  # fmt: skip
 """Engine -> the prefixes of its own variables, where the engine itself tells no unknown ones."""
-_BELOW = ("FLASHINFER_", "TORCHINDUCTOR_", "TRITON_", "NCCL_", "AITER_")
+BELOW = ("FLASHINFER_", "TORCHINDUCTOR_", "TRITON_", "NCCL_", "AITER_")
 
 
 class Class(enum.Enum):
@@ -73,7 +73,7 @@ def find(name: str, engine: str | None = None) -> Variable | None:
     for owner in owners:
         for row in families.get(owner, ()):
             if name.startswith(row.name[:-1]) and len(name) >= len(row.name):
-                return msgspec.structs.replace(row, kind=Class.NOISE) if _NOISE.search(name) else row
+                return msgspec.structs.replace(row, kind=Class.NOISE) if NAMES_OF_NOISE.search(name) else row
     return None
 
 
@@ -93,21 +93,6 @@ def rows(engine: str) -> tuple[Variable, ...]:
 def recorded(engine: str) -> frozenset[str]:
     """The names of an engine's own variables whose values are locked."""
     return frozenset(row.name for row in rows(engine) if row.recorded and not row.name.endswith("*"))
-
-
-def unclassified(names: Iterable[str], engine: str) -> tuple[str, ...]:
-    """Set variables of the engine, or of the libraries below it, of which nobody has said what they move."""
-    from lockllm.facts.env import is_secret
-
-    prefixes = (*PREFIXES.get(engine, ()), *_BELOW)
-    found = []
-    for name in names:
-        if not name.startswith(prefixes) or is_secret(name) or _NOISE.search(name) or _SERVICE.search(name):
-            continue
-        row = find(name, engine)
-        if row is None or row.kind is Class.OPEN:
-            found.append(name)
-    return tuple(sorted(found))
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ import pytest
 
 from lockllm.facts.observation import CheckStatus, Reading
 from lockllm.facts.registry import dump
-from lockllm.observe.plan import Plan, plan
+from lockllm.observe.server.command_line import Plan, plan
 
 
 def values(found: Plan) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lockllm.facts.observation import By
-from lockllm.observe.plan import plan
+from lockllm.observe.server.command_line import plan
 from tests.engines.replay import facts
 
 

@@ -12,7 +12,7 @@ import pytest
 from lockllm import engines
 from lockllm.engines import Answer, Context, Probe
 from lockllm.engines.llamacpp.http import HIDDEN, scheme
-from lockllm.observe.plan import plan
+from lockllm.observe.server.command_line import plan
 from tests.engines.llamacpp.material import DATA, captured, command_line, facts, unseen
 
 LLAMA = engines.load("llama.cpp")

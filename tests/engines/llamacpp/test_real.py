@@ -9,7 +9,7 @@ import pytest
 
 from lockllm import engines
 from lockllm.engines import Context
-from lockllm.observe.plan import plan
+from lockllm.observe.server.command_line import plan
 from tests.engines.llamacpp.material import ask, facts, unseen
 from tests.servers import start
 

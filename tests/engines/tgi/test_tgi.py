@@ -9,7 +9,7 @@ import pytest
 
 from lockllm.engines import Answer, Context, Form, Given, load
 from lockllm.facts.observation import By, CheckStatus, Unobserved
-from lockllm.observe.plan import plan
+from lockllm.observe.server.command_line import plan
 from tests.engines import replay
 
 HERE = Path(__file__).parent

@@ -1,0 +1,1 @@
+"""GPUs: drivers, devices, and which of them a process sees."""

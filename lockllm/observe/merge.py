@@ -1,0 +1,295 @@
+"""The sources joined: what the engine makes of arguments, files, host, answers and log becomes one observation."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from lockllm.checkpoint import Look
+from lockllm.engines import Context, Engine, Given
+from lockllm.engines.kernel import typed as asked
+from lockllm.engines.shown import redaction
+from lockllm.facts.fact import Path, Stage
+from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
+from lockllm.facts.registry import GROUPS, same, seen
+from lockllm.observe import machine
+from lockllm.observe.collector import Pile, known
+from lockllm.observe.machine import closed
+from lockllm.observe.python import installed, package_fit, packages
+from lockllm.observe.python.environments import Environment
+from lockllm.observe.request import Request
+from lockllm.observe.server import launch, variable_readings, workers
+from lockllm.observe.server.command_line import read_file
+from lockllm.observe.server.endpoints import Said
+from lockllm.observe.server.locate import Serving
+
+_SAID_WHOLE: frozenset[Path] = frozenset(
+    {("serve", "args"), ("serve", "chat_template_kwargs"), ("serve", "speculative"), ("adapters",), ("draft",)}
+)
+"""Families that a command line tells whole: what it does not name is not there. Ollama's come with the model."""
+_LAYERS: Path = ("checkpoint", "layers")
+
+
+def environment(pile: Pile, request: Request, serving: Serving, engine: Engine | None) -> dict[str, str]:
+    """Packages, the engine's release, Python and CUDA; gives versions by distribution."""
+    if serving.environment is None:
+        missing = serving.no_environment
+        if missing is not None:
+            for group in ("packages", "startup", "cuda"):
+                pile.unobserved.append(Unobserved((group,), missing.reason, missing.fix))
+            pile.unobserved.append(Unobserved(("host", "python"), missing.reason, missing.fix))
+        return {}
+    names = packages.named(engine, request.packages)
+    edits, unread = _edits(request, serving.environment, names)
+    found, unseen, complete = packages.readings(serving.environment, engine, request.packages, edits, request.edition)
+    pinning = ("torch", *(engine.distributions if engine is not None else ()))
+    checks = (installed.unedited(edits, unread), installed.pinned(serving.environment, pinning))
+    pile.add([*found, *unseen, *(check for check in checks if check is not None)])
+    pile.complete |= complete
+    pile.warnings += serving.environment.problems
+    versions = packages.versions(serving.environment)
+    fits = package_fit.check(versions)
+    pile.checks += [fits] if fits is not None else []
+    return versions
+
+
+def _edits(
+    request: Request, environment: Environment, names: Iterable[str]
+) -> tuple[installed.Edits, tuple[str, ...] | None]:
+    """Edited packages: by every byte where depth is asked for, else by size and time; locks of edition 1 are not held so."""
+    if request.deep:
+        return installed.edits(environment, names), None
+    return installed.touched(environment, names) if request.edition > 1 else ({}, None)
+
+
+def given(pile: Pile, request: Request, serving: Serving, said: Said | None = None) -> None:
+    """What the command line, its variables and its files say, and the store of the model that the server says it has loaded."""
+    plan = serving.plan
+    if plan is None:
+        return
+    outranked = plan.given.outranked if plan.given is not None else frozenset[Path]()
+    sure = [each for each in plan.readings if not any(each.fact.path[: len(path)] == path for path in outranked)]
+    pile.add(each for each in sure if not _is_idle(each, plan.given, request, serving))
+    pile.add(plan.checks)
+    pile.warnings += plan.warnings
+    if plan.given is None:
+        return
+    pile.unobserved += plan.given.unread
+    told = {reading.fact.path for reading in plan.readings}
+    pile.add(
+        reading
+        for reading in plan.given.env
+        if reading.fact.path not in told and not _is_idle(reading, plan.given, request, serving)
+    )
+    if unread(plan.given, ("serve", "args")) is None:
+        pile.complete |= _SAID_WHOLE if plan.given.engine != "ollama" else {("serve", "args")}
+    pile.asked += asked.typed(plan.given, serving.installed)
+    whole = serving.found is None or serving.found.process.env_whole
+    if whole:
+        pile.complete.add(("env",))
+    else:
+        reason = f"{closed(serving)}: a variable that is not there is unknown"
+        pile.unobserved.append(
+            Unobserved(("env",), reason, "run lockllm as root, or before the server, with lockllm exec")
+        )
+    pile.add(workers.readings(serving.found))
+    stored = tuple(workers.stored(serving.found, request.edition, _loaded(said)))
+    pile.add(stored)
+    if any(isinstance(each, Reading) and each.fact.path[:2] == _LAYERS for each in stored):
+        pile.complete.add(_LAYERS)
+    filed = list(variable_readings.of_nccl(plan.env, lambda path: read_file(serving.path(path))))
+    pile.add(filed)
+    held = {reading.fact.path for reading in (*plan.given.env, *filed)} | {each.fact.path for each in plan.given.paths}
+    for name in sorted(request.env):
+        if ("env", name) not in held and whole:
+            source = f"pid {serving.found.process.pid} environment" if serving.found else "environment"
+            by = By.PROCESS if serving.found else By.PLAN
+            pile.readings.append(seen(("env", name), None, source, by))
+
+
+_OF_THE_HUB = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"})
+
+
+def _is_idle(reading: Reading, given: Given | None, request: Request, serving: Serving) -> bool:
+    """Whether it is a variable that decides nothing here: about repositories, where all that is served are folders."""
+    name = reading.fact.path[-1]
+    if given is None or reading.fact.group != "env" or name not in _OF_THE_HUB or name in request.env:
+        return False
+    served = [
+        each for each in (given.model, given.tokenizer, given.draft, *given.adapters.values()) if each is not None
+    ]
+    return bool(served) and all(os.path.exists(serving.path(each.text)) for each in served)
+
+
+def in_force(
+    engine: Engine, given: Given, context: Context, serving: Serving, stored: Iterable[Reading] = ()
+) -> Iterator[Reading | Unobserved]:
+    """What the engine's rules make of the arguments, and of what the model itself sets (`stored`: all that was seen).
+
+    At stage live, what rules leave open only a full look can close. No default stands for a fact that is given by a file
+    which cannot be read here.
+    """
+    named = {each.fact.path for each in given.paths}
+    for item in engine.effective(_with_settings_of_model(engine, given, stored), context):
+        if isinstance(item, Reading) and (item.fact.path in named or unread(given, item.fact.path) is not None):
+            continue
+        if isinstance(item, Unobserved) and serving.stage is Stage.LIVE:
+            yield msgspec.structs.replace(item, due=Stage.ALL)
+        else:
+            yield item
+
+
+def unread(given: Given, path: Path) -> Unobserved | None:
+    """Why a fact is unknown although a rule or another file tells a value: a file that outranks it was not read."""
+    return next((gap for gap in given.unread if path[: len(gap.path)] == gap.path), None)
+
+
+def replicas(said: Said, engine: Engine, context: Context) -> Iterator[Reading | Check]:
+    """What the later rounds of questions say otherwise: several servers answer at one address."""
+    held = {
+        reading.fact.path: reading
+        for reading in engine.from_http(said.answers, context)
+        if isinstance(reading, Reading)
+    }
+    odd: dict[Path, Reading] = {}
+    for answers in said.rounds:
+        for item in engine.from_http(answers, context):
+            if isinstance(item, Reading):
+                first = held.get(item.fact.path)
+                if first is not None and not same(item.fact, first.value, item.value):
+                    odd.setdefault(item.fact.path, item)
+    yield from odd.values()
+    if said.again and not said.rounds:
+        detail, fix = "no second round of answers came whole", "give it more time with --timeout"
+        yield Check("check.replicas_agree", CheckStatus.UNKNOWN, detail, said.server.url, fix)
+    elif said.rounds:
+        names = ", ".join(sorted(reading.fact.key for reading in odd.values()))
+        detail = (
+            f"answers differ from call to call: {names}" if odd else f"{len(said.rounds) + 1} rounds of answers agree"
+        )
+        status = CheckStatus.FAIL if odd else CheckStatus.PASS
+        fix = "name each replica by its own address" if odd else ""
+        yield Check("check.replicas_agree", status, detail, said.server.url, fix)
+
+
+def silent(pile: Pile, serving: Serving, said: Said | None) -> None:
+    """Why facts that only a running server shows are not known."""
+    reason = fix = ""
+    if said is not None and said.worst is not None:
+        reason, fix = said.worst.reason, said.worst.fix
+    elif said is None and serving.found is not None and serving.stage is not Stage.PREFLIGHT:
+        hidden = serving.found.process.hidden
+        reason = hidden or f"pid {serving.found.process.pid} listens on no port that can be asked from here"
+        fix = "wait for it with --wait SECONDS, or name its address with --server"
+    if reason:
+        for group in ("serve", "sampling", "chat_template", "engine", "tokenizer"):
+            pile.unobserved.append(Unobserved((group,), reason, fix, due=Stage.LIVE))
+
+
+def not_running(pile: Pile, request: Request, serving: Serving) -> None:
+    """Why nothing is known of the arguments where no server runs, and no command of an engine is planned."""
+    machine.no_cuda(pile, serving)
+    if serving.live or (serving.plan is not None and serving.plan.given is not None):
+        return
+    reason, fix = (
+        "no server runs here and no command is planned",
+        "start the server, or give its command to lockllm exec",
+    )
+    if serving.plan is not None:
+        reason, fix = "the command does not show the engine's own arguments", "verify again while the server runs"
+    due = Stage.LIVE
+    if request.unread:  # it starts next: what it would serve is due now
+        reason, fix, due = request.unread, launch.FIX, Stage.PREFLIGHT
+        pile.warnings.append(f"the command is not read: {reason}")
+    groups = ("serve", "sampling", "env", "libraries", "engine", "kernels", "draft", "adapters")
+    for path in (*((group,) for group in groups), *(("tokenizer", name) for name in ("mode", "repo", "commit"))):
+        pile.unobserved.append(Unobserved(path, reason, fix, due=due))
+
+
+def elsewhere(pile: Pile, serving: Serving) -> None:
+    """Everything but HTTP of a server that is not this machine's."""
+    if serving.elsewhere is None:
+        return
+    reason, fix = serving.elsewhere.reason, serving.elsewhere.fix
+    pile.unobserved += [Unobserved((group.name,), reason, fix) for group in GROUPS]
+
+
+def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:
+    """The same without any reading that holds a secret of the command line or environment, and no word of one elsewhere."""
+    hidden = tuple(secrets)
+    kept = Pile()
+    kept.complete = set(pile.complete)
+    for reading in redaction.readings(pile.readings):
+        path = reading.fact.path
+        secret = next((at for at, part in enumerate(path) if redaction.holds(part, hidden)), None)
+        if secret is not None:  # a name that a server gave
+            family = path[: max(1, secret)]
+            kept.complete -= {family[:length] for length in range(1, len(family) + 1)}
+            kept.unobserved.append(Unobserved(family, "a name in it holds a secret", "give the secret by a file"))
+            continue
+        text = reading.source + json.dumps(_plain(reading.value), default=str, ensure_ascii=False)
+        if redaction.holds(text, hidden):
+            kept.unobserved.append(
+                Unobserved(reading.fact.path, "its value holds a secret", "give the secret by a file")
+            )
+        else:
+            kept.readings.append(reading)
+    kept.asked = [
+        each
+        for each in redaction.readings(pile.asked)
+        if not redaction.holds(json.dumps([*each.fact.path, _plain(each.value)], default=str), hidden)
+    ]
+    kept.unobserved += [redaction.gap(each, hidden) for each in pile.unobserved]
+    kept.checks = list(redaction.checks(pile.checks, hidden))
+    kept.warnings = [redaction.text(each, hidden) for each in pile.warnings]
+    return kept
+
+
+def context(
+    serving: Serving,
+    pile: Pile,
+    look: Look | None,
+    host: Mapping[Path, Any],
+    installed: Mapping[str, str],
+    fallback: str | None,
+) -> Context:  # fmt: skip
+    """What an engine's rules may look at."""
+    held = pile.values
+    told = held.get(("engine", "version"))
+    version = str(told) if told is not None else fallback
+    checkpoint = known(look.readings) if look else {}
+    own = serving.installed
+    return Context(
+        version=version, installed=own if own is not None and own.version == version else None,
+        checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
+        env_whole=serving.found is None or serving.found.process.env_whole,
+    )  # fmt: skip
+
+
+def _loaded(said: Said | None) -> str:
+    """The digest of the one manifest that a server of Ollama says it has loaded."""
+    answer = next((each.json for each in said.answers if each.probe.path == "/api/ps"), None) if said else None
+    models = answer.get("models") if isinstance(answer, dict) else None
+    digest = (
+        models[0].get("digest") if isinstance(models, list) and len(models) == 1 and isinstance(models[0], dict) else ""
+    )
+    return digest if isinstance(digest, str) else ""
+
+
+def _with_settings_of_model(engine: Engine, given: Given, seen: Iterable[Reading]) -> Given:
+    of_model: Any = getattr(engine, "of_model", None)
+    held = {reading.fact.path for reading in given.readings}
+    more = tuple(each for each in (of_model(seen) if of_model is not None else ()) if each.fact.path not in held)
+    return msgspec.structs.replace(given, readings=(*given.readings, *more))
+
+
+def _given(serving: Serving) -> Given | None:
+    return serving.plan.given if serving.plan else None
+
+
+def _plain(value: Any) -> Any:
+    return repr(value) if not isinstance(value, (str, int, float, bool, dict, list, tuple, type(None))) else value

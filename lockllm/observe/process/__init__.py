@@ -1,0 +1,1 @@
+"""Processes and listeners as /proc shows them."""

@@ -1,0 +1,1 @@
+"""A Python environment read as files: distributions, packages, start-up code."""

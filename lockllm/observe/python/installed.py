@@ -1,0 +1,132 @@
+"""Whether what is installed is what was released: files against RECORD, versions against the exact requirements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from lockllm.facts.observation import Check, CheckStatus
+from lockllm.observe.python import distributions, edited_files
+from lockllm.observe.python.distributions import Distribution
+from lockllm.observe.python.environments import Environment
+from lockllm.observe.safe import files
+
+_PIN = re.compile(r"Requires-Dist:\s*([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?==\s*([^\s;,)*]+)\)?\s*(?:;(.*))?\Z")
+_MOST_TOLD = 3
+_MOST_METADATA = 1 << 20
+
+Edits = Mapping[str, tuple[str, ...]]
+"""Distribution -> its files that differ from RECORD; empty where none does."""
+
+
+def edits(environment: Environment, wanted: Iterable[str]) -> Edits:
+    """Every file of these distributions, read and compared. One without a RECORD is left out."""
+    found = {}
+    for one in _recorded(environment, wanted):
+        differ = distributions.edited(one)
+        if differ is not None:
+            found[one.name] = differ
+    return found
+
+
+def touched(environment: Environment, wanted: Iterable[str]) -> tuple[Edits, tuple[str, ...]]:
+    """The same by size, time and name alone; and the files that only a look into all of them can tell."""
+    found: dict[str, tuple[str, ...]] = {}
+    unread: list[str] = []
+    budget = edited_files.Budget()
+    for one in _recorded(environment, wanted):
+        looked = edited_files.look(one, budget)
+        if looked is not None:
+            found[one.name] = looked.edited
+            unread += looked.unread
+    return found, tuple(unread)
+
+
+def _recorded(environment: Environment, wanted: Iterable[str]) -> Iterator[Distribution]:
+    for name in sorted(set(map(distributions.normal, wanted))):
+        one = environment.distributions.get(name)
+        if one is not None and one.how != "editable":
+            yield one
+
+
+def unedited(found: Edits, unread: Sequence[str] | None = None) -> Check | None:
+    """The finding on edited files, with the names of some. `unread`: files that were not read, where not all were."""
+    if not found:
+        return None
+    name = "check.packages_unedited"
+    told = {each: files for each, files in found.items() if files}
+    if told:
+        detail = "; ".join(f"{each}: {_some(files)}" for each, files in told.items())
+        again = " ".join(sorted(told))
+        fix = f"install {'it' if len(told) == 1 else 'them'} again: pip install --force-reinstall --no-deps {again}"
+        return Check(name, CheckStatus.FAIL, f"differ from RECORD: {detail}", "RECORD", fix)
+    if unread:
+        detail = (
+            f"{len(unread)} files moved after they were installed and are too large to be read here: {_some(unread)}"
+        )
+        return Check(name, CheckStatus.UNKNOWN, detail, "RECORD", "run lockllm verify --deep, which reads every file")
+    what = "the files of" if unread is None else "size and time of every file of"
+    return Check(name, CheckStatus.PASS, f"{what} {len(found)} packages are as RECORD says")
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+    return f"{', '.join(names[:_MOST_TOLD])}{rest}"
+
+
+def pinned(environment: Environment, names: Sequence[str]) -> Check | None:
+    """Whether the exact requirements of these distributions are what is installed: people override NCCL and cuDNN."""
+    odd, seen = [], 0
+    for name in names:
+        one = environment.distributions.get(distributions.normal(name))
+        for wanted, version in _pins(one, environment.python).items() if one is not None else ():
+            held = environment.distributions.get(wanted)
+            if held is None:
+                continue
+            seen += 1
+            if not _same(version, held.version):
+                odd.append(f"{name} asks for {wanted} {version}, installed is {held.version}")
+    if odd:
+        rest = f" and {len(odd) - _MOST_TOLD} more" if len(odd) > _MOST_TOLD else ""
+        fix = "install the versions that the package was built and tested with"
+        detail = f"{'; '.join(odd[:_MOST_TOLD])}{rest}"
+        return Check("check.requirements_met", CheckStatus.FAIL, detail, "METADATA", fix)
+    return (
+        Check("check.requirements_met", CheckStatus.PASS, f"{seen} exact requirements are met", "METADATA")
+        if seen
+        else None
+    )
+
+
+def _pins(one: Distribution, python: str | None) -> dict[str, str]:
+    try:
+        text = files.start(one.folder / "METADATA", _MOST_METADATA).decode("utf-8", "replace")
+    except OSError:
+        return {}
+    found = {}
+    head = text.replace("\r\n", "\n").partition("\n\n")[0]
+    for line in head.splitlines():
+        if (pin := _PIN.match(line)) and _holds(pin[3], python):
+            found[distributions.normal(pin[1])] = pin[2]
+    return found
+
+
+def _holds(marker: str | None, python: str | None) -> bool:
+    """Whether a requirement is one of this interpreter's, and of no extra."""
+    if not (marker or "").strip():
+        return True
+    from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
+
+    release = {"python_version": ".".join(python.split(".")[:2]), "python_full_version": python} if python else {}
+    try:
+        return Marker(str(marker)).evaluate({**release, "extra": ""})
+    except (InvalidMarker, UndefinedEnvironmentName, ValueError):
+        return False
+
+
+def _same(wanted: str, installed: str) -> bool:
+    """`==2.8.0` takes any local label; `==2.8.0+cu128` takes that one alone (PEP 440)."""
+    from lockllm.facts.types import normal_version
+
+    held = installed if "+" in wanted else installed.partition("+")[0]
+    return normal_version(wanted) == normal_version(held)

@@ -1,0 +1,201 @@
+"""Which engine answers at an address, and what it says."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from lockllm import engines
+from lockllm.engines import Answer, Engine, Probe
+from lockllm.facts.observation import Check, CheckStatus, Raw, Reading, Unobserved
+from lockllm.observe.web import http
+from lockllm.observe.web.http import Server, Silence
+from lockllm.prompt import live
+from lockllm.prompt.live import Served
+
+_TOLD = ("key", "loading", "timeout", "redirect", "nonsense", "refused", "unreachable", "error", "forbidden", "missing")
+"""Kinds of silence, those first that say most about the whole server."""
+_NOBODY = ("refused", "unreachable", "timeout", "loading")
+"""Kinds that no other question would get past."""
+_MOST_READ = 1 << 18
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server said: the engine that answers, its answers, and where it was silent."""
+
+    server: Server
+    engine: Engine | None = None
+    answers: tuple[Answer, ...] = ()
+    silences: tuple[Silence, ...] = ()
+    again: bool = False  # whether all is asked more than once
+    rounds: tuple[tuple[Answer, ...], ...] = ()  # the answers to the same questions, asked again, where all came
+    prompts: Served | None = None  # the fixed conversations as it renders them, where it has an endpoint that does
+
+    @property
+    def worst(self) -> Silence | None:
+        """The silence that explains most; a path that a server does not serve explains nothing."""
+        told = [each for each in self.silences if not (each.kind in ("missing", "forbidden") and self.answers)]
+        return min(told, key=lambda each: _TOLD.index(each.kind)) if told else None
+
+    @property
+    def check(self) -> Check:
+        """Whether the running server answers."""
+        name, where = "check.server_answers", self.server.url
+        if self.engine is not None:
+            count = f"{len(self.answers)} of {len(self.answers) + len(self.silences)} questions answered"
+            return Check(name, CheckStatus.PASS, f"{self.engine.name} answers: {count}", where)
+        worst = self.worst
+        if worst is not None and (not self.answers or worst.kind in ("key", "loading", "timeout")):
+            status = CheckStatus.FAIL if worst.kind in ("nonsense", "missing") else CheckStatus.UNKNOWN
+            return Check(name, status, worst.reason, where, worst.fix)
+        detail = "something answers, and it is no engine that this release knows"
+        return Check(name, CheckStatus.FAIL, detail, where, "see whether host and port are right")
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    """How one server is asked: with which headers, and until when."""
+
+    server: Server
+    headers: Mapping[str, str]
+    until: float
+
+    def ask(self, probes: Sequence[Probe]) -> tuple[Answer | Silence, ...]:
+        """What it says to each probe."""
+        return http.ask(self.server, probes, self.headers, max(0.1, self.until - time.monotonic()))
+
+
+def kept(read: Iterable[Reading | Unobserved]) -> Iterator[Reading | Unobserved]:
+    """What an engine reads in answers, as far as one server's facts go: a value of many megabytes is none that anybody set."""
+    left = _MOST_READ
+    for item in read:
+        if isinstance(item, Reading):
+            size = _size(item.value) + sum(map(len, item.fact.path)) + len(item.source)
+            if size > left:
+                yield Unobserved(item.fact.path, f"{item.source[:80]}: its value is longer than any server's")
+                continue
+            left -= size
+        yield item
+
+
+def ask(
+    server: Server,
+    engine: Engine | None,
+    headers: Mapping[str, str],
+    seconds: float,
+    *,
+    likely: str | None = None,
+    rounds: int = 1,
+) -> Said:
+    """Ask the probes of an engine; where none is known, those of all, and tell by the answers which one it is.
+
+    `likely` is the engine that was locked: asked before the others. `rounds` is how often all is asked; `seconds` is the
+    time for everything.
+    """
+    line = _Line(server=server, headers=headers, until=time.monotonic() + seconds)
+    said = _first_round(line, engine, likely)
+    if said.engine is None or rounds < 2:
+        return said
+    probes = [answer.probe for answer in said.answers]
+    more = (_asked(line, probes)[0] for _ in range(rounds - 1) if time.monotonic() < line.until)
+    whole = tuple(each for each in more if len(each) == len(probes))
+    return msgspec.structs.replace(said, rounds=whole, again=True)
+
+
+def _size(value: Any) -> int:
+    """About how many characters a value has."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Raw):
+        return _size(value.value)
+    if isinstance(value, (list, tuple)):
+        return 2 + sum(map(_size, value))
+    if isinstance(value, dict):
+        return 2 + sum(len(str(name)) + _size(held) for name, held in value.items())
+    return 8
+
+
+def _first_round(line: _Line, engine: Engine | None, likely: str | None) -> Said:
+    if engine is not None:
+        return _known(line, engine)
+    names = [name for name in engines.available() if name != likely]
+    if likely in engines.available() and likely is not None:
+        said = _known(line, engines.load(likely))
+        if said.engine is not None or (not said.answers and said.worst is not None and said.worst.kind in _NOBODY):
+            return said
+    known = [engines.load(name) for name in names]
+    probes = tuple({(probe.method, probe.path): probe for each in known for probe in _harmless(each)}.values())
+    answers, silences = _asked(line, probes)
+    for each in known:
+        own = _of(each, answers)
+        if own and each.detect(own):
+            return _rest(line, each, answers, silences)
+    return Said(server=line.server, answers=answers, silences=silences)
+
+
+def _known(line: _Line, engine: Engine) -> Said:
+    """All that an engine is asked, its prompts too, at once."""
+    answers, silences, prompts = _with_prompts(line, engine, engine.probes)
+    told = bool(answers) and engine.detect(answers)
+    return Said(
+        server=line.server, engine=engine if told else None, answers=answers, silences=silences,
+        prompts=prompts if told else None,
+    )  # fmt: skip
+
+
+def _with_prompts(
+    line: _Line, engine: Engine, probes: Sequence[Probe]
+) -> tuple[tuple[Answer, ...], tuple[Silence, ...], Served | None]:
+    """The answers to probes, and to the fixed conversations of an engine that has an endpoint for them."""
+    asked = live.requests(engine.name)
+    fixed = [probe for probe in probes if not probe.generates]
+    began = dt.datetime.now(dt.timezone.utc)
+    said = line.ask([*fixed, *asked.values()])
+    ended = dt.datetime.now(dt.timezone.utc)
+    own, shown = said[: len(fixed)], dict(zip(asked, said[len(fixed) :], strict=True))
+    prompts = Served(
+        engine=engine.name,
+        answers={name: each for name, each in shown.items() if isinstance(each, Answer)},
+        silence=next((each.reason for each in shown.values() if isinstance(each, Silence)), ""),
+        began=began,
+        ended=ended,
+    )
+    answers = tuple(each for each in own if isinstance(each, Answer))
+    return answers, tuple(each for each in own if isinstance(each, Silence)), prompts if asked else None
+
+
+def _asked(line: _Line, probes: Sequence[Probe]) -> tuple[tuple[Answer, ...], tuple[Silence, ...]]:
+    fixed = [probe for probe in probes if not probe.generates]
+    said = line.ask(fixed)
+    answers = tuple(each for each in said if isinstance(each, Answer))
+    return answers, tuple(each for each in said if isinstance(each, Silence))
+
+
+def _harmless(engine: Engine) -> tuple[Probe, ...]:
+    """What may be asked of a server before it is known which engine it is."""
+    return tuple(probe for probe in engine.probes if probe.method == "GET" and not probe.generates)
+
+
+def _of(engine: Engine, answers: Sequence[Answer]) -> tuple[Answer, ...]:
+    asked = {(probe.method, probe.path) for probe in engine.probes}
+    return tuple(each for each in answers if (each.probe.method, each.probe.path) in asked)
+
+
+def _rest(line: _Line, engine: Engine, answers: Sequence[Answer], silences: Sequence[Silence]) -> Said:
+    """The answers to all of an engine's probes: those that were given, and the rest."""
+    probed = [*(each.probe for each in answers), *(each.probe for each in silences)]
+    done = {(probe.method, probe.path) for probe in probed}
+    rest = [probe for probe in engine.probes if (probe.method, probe.path) not in done]
+    more, quiet, prompts = _with_prompts(line, engine, rest)
+    asked = {(probe.method, probe.path) for probe in engine.probes}
+    own = tuple(each for each in silences if (each.probe.method, each.probe.path) in asked)
+    return Said(
+        server=line.server,
+        engine=engine,
+        answers=(*_of(engine, answers), *more),
+        silences=(*own, *quiet),
+        prompts=prompts,
+    )

@@ -1,0 +1,301 @@
+"""Which process is the server: by pid, by its port, or the only one that is a launch form of the engine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from lockllm.engines import Form
+from lockllm.engines.launch import recognise, unwrap
+from lockllm.errors import UsageError
+from lockllm.facts.observation import Unobserved
+from lockllm.observe.cuda import mapped_libraries
+from lockllm.observe.cuda.mapped_libraries import Loaded
+from lockllm.observe.process import listeners, proc
+from lockllm.observe.process.proc import Process
+from lockllm.observe.web import http
+
+_HINT = re.compile(
+    r"vllm|sglang|llama|text-generation|tgi|ollama|trtllm|tensorrt_llm|lmdeploy|transformers|dynamo|triton",
+    re.IGNORECASE,
+)
+_RESOLVE = 3.0  # seconds
+_MOST_TOLD = 8
+_EMBEDDED = {
+    "-packages/xllamacpp/": "llama.cpp",
+    "-packages/llama_cpp/": "llama-cpp-python",
+    "-packages/vllm/": "vllm",
+    "-packages/sgl_kernel/": "sglang",
+    "-packages/lmdeploy/": "lmdeploy",
+    "-packages/tensorrt_llm/": "tensorrt-llm",
+    "/libllama.so": "llama.cpp",
+}
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A running server: its root process, everything below it, and where it listens."""
+
+    process: Process
+    form: Form | None  # None: a program of its own that holds an engine
+    engine: str | None
+    tree: tuple[Process, ...] = ()  # without the root
+    loaded: Loaded = Loaded()
+    listens: tuple[tuple[str, int], ...] = ()
+    became: int = 0  # the clock tick by which its root was the program that it is
+    why: str = ""  # how it was chosen
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """Root first."""
+        return (self.process, *self.tree)
+
+
+def by_pid(pid: int, root: Path = proc.PROC) -> Found:
+    """The server that a process belongs to. UsageError where there is none, or where it is no server."""
+    fix = "find the server with `ps -ef`, or name its address with --server"
+    try:
+        process = proc.read(pid, root)
+    except proc.Gone as error:
+        raise UsageError(str(error), where=f"--pid {pid}", fix=fix) from error
+    found = _climb(process, {**proc.tree(root), pid: process}, root, f"--pid {pid}")
+    if found.form is None and found.engine is None and not found.listens and not process.hidden:
+        raise UsageError(f"process {pid}{_program(process)} is no server", where=f"--pid {pid}", fix=fix)
+    return found
+
+
+def by_address(server: http.Server, root: Path = proc.PROC, seconds: float = _RESOLVE) -> Found | Unobserved:
+    """The local process that listens at an address, or why it is none. Its name has so long to resolve, and no more than 3 s."""
+    there = ("engine",)
+    elsewhere = "run `lockllm observe` there, and pass the file with --observation"
+    local = local_addresses(server.host, min(seconds, _RESOLVE))
+    if not local:
+        return Unobserved(there, f"{server.host} is another host: only HTTP was asked", elsewhere)
+    pids = accepting(local, server.port, root)
+    where = f"port {server.port}"
+    if pids is None:
+        fix = "run lockllm as the user of the server, as root, or inside its container"
+        return Unobserved(there, f"the process that listens on {where} does not show here", fix)
+    if not pids:
+        reason = f"nothing listens on {where}"
+        if listeners.listeners(server.port, root) != ():
+            reason = f"nothing listens on {where} of {server.host}: it is in use at another address"
+        return Unobserved(there, reason, "start the server, or name its address")
+    processes = proc.tree(root)
+    found: dict[int, Found] = {}
+    listening = proc.whole((processes[pid] for pid in pids if pid in processes), root)
+    for process in listening:
+        one = _climb(process, processes, root, f"it listens on {where}")
+        if one.form is not None or one.engine is not None:
+            found.setdefault(one.process.pid, one)
+    if len(found) > 1:
+        listed = ", ".join(f"pid {pid}" for pid in sorted(found))
+        fix = "choose one of them with --pid"
+        return Unobserved(there, f"several servers take turns on {where}: {listed}", fix)
+    if found:
+        return next(iter(found.values()))
+    names = ", ".join(f"pid {each.pid}{_program(each)}" for each in listening) or "it ended"
+    return Unobserved(there, f"what listens on {where} is no engine ({names}): only HTTP was asked", elsewhere)
+
+
+def accepting(addresses: Iterable[str], port: int, root: Path = proc.PROC) -> tuple[int, ...] | None:
+    """The pids that answer at the first of these addresses where anybody listens."""
+    for address in addresses:
+        pids = listeners.accepting(address, port, root)
+        if pids != ():
+            return pids
+    return ()
+
+
+def running(engine: str | None, root: Path = proc.PROC) -> tuple[Found, ...]:
+    """Every process here that is a launch form of an engine (of any, where none is named); ourselves left out."""
+    processes, forms = _forms(root)
+    why = "the only server here"
+    return tuple(
+        _found(process, forms[process.pid][0], processes, root, why)
+        for process in proc.whole((processes[pid] for pid in _outermost(engine, processes, forms)), root)
+    )
+
+
+def choose(engine: str | None, root: Path = proc.PROC) -> Found | None:
+    """The only server of that engine here, or None. UsageError where there are several."""
+    fix = "choose one with --pid or --server"
+    try:
+        processes, forms = _forms(root)
+    except proc.Crowded as error:
+        what = "more LLM servers run on this host than lockllm looks through"
+        raise UsageError(what, where="this host", fix=fix) from error
+    pids = _outermost(engine, processes, forms)
+    several = proc.whole((processes[pid] for pid in pids[:_MOST_TOLD]), root)
+    found = tuple(_found(each, forms[each.pid][0], processes, root, "the only server here") for each in several)
+    if len(pids) < 2:
+        return found[0] if found else None
+    more = f"; and {len(pids) - _MOST_TOLD} more" if len(pids) > _MOST_TOLD else ""
+    listed = "; ".join(map(describe, found)) + more
+    what = f"several LLM servers are running on this host: {listed}"
+    raise UsageError(what, where="this host", fix=fix)
+
+
+def _forms(root: Path) -> tuple[dict[int, Process], dict[int, tuple[Form, bool]]]:
+    """Every process, and of those that are launch forms of an engine the form; ourselves left out."""
+    forms: dict[int, tuple[Form, bool]] = {}
+
+    def is_form(process: Process) -> bool:
+        read = form_of(process) if process.argv else None
+        if read is not None:
+            forms[process.pid] = read
+        return read is not None
+
+    processes = proc.everything(is_form, root)
+    for own in (os.getpid(), *(process.pid for process in proc.ancestors(os.getpid(), processes))):
+        forms.pop(own, None)
+    return processes, forms
+
+
+def _outermost(
+    engine: str | None, processes: Mapping[int, Process], forms: Mapping[int, tuple[Form, bool]]
+) -> list[int]:
+    """The launch forms of an engine that no other launch form has started; of a wrapper and its server the server."""
+    above = {pid: [each.pid for each in proc.ancestors(pid, processes) if each.pid in forms] for pid in forms}
+    below: dict[int, list[int]] = {}
+    for pid, several in above.items():
+        for each in several:
+            below.setdefault(each, []).append(pid)
+    roots = []
+    for pid, (form, wrapped) in forms.items():
+        if engine is not None and form.engine != engine:
+            continue
+        if any(not forms[each][1] for each in above[pid]):
+            continue
+        if wrapped and any(forms[each][0].engine == form.engine for each in below.get(pid, ())):
+            continue
+        roots.append(pid)
+    return roots
+
+
+def _program(process: Process) -> str:
+    """The program of a process in brackets. Its arguments are never told: what is no engine's may hold any secret."""
+    name = os.path.basename(process.exe)
+    return f" ({name})" if name else ""
+
+
+def below(process: Process, root: Path = proc.PROC) -> tuple[Process, ...]:
+    """Everything that runs below a process now."""
+    return proc.whole(proc.descendants(process.pid, proc.tree(root)), root)
+
+
+def describe(found: Found) -> str:
+    """One server in a few words: pid, engine, port, model, GPUs."""
+    words = [f"{proc.owned(found.process)} {found.engine or 'server'}"]
+    if found.listens:
+        words.append(f"port {found.listens[0][1]}")
+    if model := _model(found):
+        words.append(f"model {model}")
+    if (gpus := found.process.env.get("CUDA_VISIBLE_DEVICES")) is not None:
+        words.append(f"GPUs {gpus or 'none'}")
+    return ", ".join(words)
+
+
+def form_of(process: Process) -> tuple[Form, bool] | None:
+    """The launch form that a running process is, and whether wrappers stand before it."""
+    if not any(_HINT.search(word) for word in process.argv[:64]):
+        return None
+    unwrapped = unwrap(process.argv, process.env)
+    if unwrapped.opaque or unwrapped.reach in ("container", "image-args"):
+        return None
+    form = recognise(unwrapped.argv)
+    return (form, bool(unwrapped.wrappers)) if form is not None else None
+
+
+def local_addresses(host: str, seconds: float) -> tuple[str, ...]:
+    """Those of a name's addresses that are this machine's own, in the order in which they are tried.
+
+    A name that does not resolve in that time has none: others know it.
+    """
+    return tuple(filter(_is_own, _addresses(host, seconds)))
+
+
+def _is_own(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+            return True
+    except OSError:
+        return False
+
+
+def _addresses(host: str, seconds: float) -> list[str]:
+    found: list[str] = []
+
+    def look() -> None:
+        with contextlib.suppress(OSError, UnicodeError):
+            found.extend(str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
+
+    thread = threading.Thread(target=look, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # a limit on memory or on threads
+        look()
+    else:
+        thread.join(seconds)
+    return list(dict.fromkeys(found))
+
+
+def embedded(held: Loaded) -> str | None:
+    """The engine whose library a program maps, where its command line names none."""
+    for mark, engine in _EMBEDDED.items():
+        if any(mark in file.path for _, file in held.files):
+            return engine
+    return None
+
+
+def same_network(process: Process, root: Path = proc.PROC) -> bool:
+    """Whether a process's loopback is ours."""
+    try:
+        return os.readlink(root / str(process.pid) / "ns/net") == os.readlink(root / "self/ns/net")
+    except OSError:
+        return True
+
+
+def _climb(process: Process, processes: Mapping[int, Process], root: Path, why: str) -> Found:
+    """The server that a process is part of: the nearest launch form from it upwards, or the process itself."""
+    for each in (process, *proc.whole(proc.ancestors(process.pid, processes), root)):
+        read = form_of(each) if each.argv else None
+        if read is not None and not (read[1] and each is not process):
+            return _found(each, read[0], processes, root, why)
+    return _found(process, None, processes, root, why)
+
+
+def _found(process: Process, form: Form | None, processes: Mapping[int, Process], root: Path, why: str) -> Found:
+    tree = proc.whole(proc.descendants(process.pid, processes), root)
+    held = mapped_libraries.loaded((process, *tree), root)
+    listens = [each for one in (process, *tree) for each in listeners.listens(one.pid, root)]
+    return Found(
+        process=process,
+        form=form,
+        engine=form.engine if form else embedded(held),
+        tree=tree,
+        loaded=held,
+        listens=tuple(dict.fromkeys(listens)),
+        became=proc.became(process, root),
+        why=why,
+    )
+
+
+def _model(found: Found) -> str:
+    words = found.form.args if found.form else ()
+    for at, word in enumerate(words):
+        if word in ("--model", "--model-path", "-m", "--model-id") and at + 1 < len(words):
+            return words[at + 1][:80]
+        if word.startswith(("--model=", "--model-path=", "--model-id=")):
+            return word.partition("=")[2][:80]
+    if words and not words[0].startswith("-"):
+        return words[0][:80]
+    return ""

@@ -1,0 +1,391 @@
+"""What serves here, or would serve: the process or planned command, its environment, arguments and checkpoint."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from lockllm import engines
+from lockllm.checkpoint import hub
+from lockllm.engines import Engine, Installed, Model, Probe
+from lockllm.engines.launch import recognise, unwrap
+from lockllm.errors import UsageError
+from lockllm.facts.fact import Stage
+from lockllm.facts.observation import Unobserved
+from lockllm.facts.types import whole
+from lockllm.observe.process import listeners, proc
+from lockllm.observe.python import environments, interpreter, packages
+from lockllm.observe.python.environments import Environment
+from lockllm.observe.request import Request
+from lockllm.observe.safe import files
+from lockllm.observe.server import command_line, engine_source, find, launch, workers
+from lockllm.observe.server.command_line import Plan
+from lockllm.observe.server.find import Found
+from lockllm.observe.web import http
+
+_READY = Probe(path="/v1/models")
+_ON_REQUEST = ("transformers", "vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm")
+"""Engines whose command names the model: without one it loads what a request names, or a default of its own."""
+_OF_ALL = {"0.0.0.0": ("127.0.0.1",), "::": ("127.0.0.1", "::1")}
+"""Where a socket that is bound to all addresses is asked."""
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was found out about the server before anything slow is asked."""
+
+    stage: Stage
+    found: Found | None = None  # its process, where it is one of this machine
+    address: http.Server | None = None  # where HTTP is asked
+    elsewhere: Unobserved | None = None  # why the rest of it is not this machine's to see
+    environment: Environment | None = None
+    no_environment: Unobserved | None = None
+    plan: Plan | None = None  # its command line, running or planned
+    engine: Engine | None = None
+    engine_name: str | None = None
+    installed: Installed | None = None  # its options by its own source, where no table has its release
+
+    @property
+    def live(self) -> bool:
+        """Whether a running server is looked at."""
+        return self.found is not None or self.address is not None
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The variables that reach the engine."""
+        return self.plan.env if self.plan else self.found.process.env if self.found else {}
+
+    def place(self, name: str) -> str | None:
+        """Where a path that the command names is to be opened; None where it lies in a container of which nothing is here."""
+        if self.found is None and self.plan is not None:
+            return command_line.place(self.plan, name)
+        return self.path(os.path.expanduser(name) if name.startswith("~") else name)
+
+    def path(self, name: str) -> str:
+        """A path as the server means it, as this process can open it."""
+        base = self.plan.cwd if self.plan else "/"
+        joined = os.path.join(base or "/", name)
+        return str(self.found.process.path(joined)) if self.found else os.path.normpath(joined)
+
+
+def locate(request: Request) -> Serving:
+    """Find the server that a request means. UsageError where it names none, or several fit."""
+    address = http.parse(request.server) if request.server is not None else None
+    headers = http.key_headers(request.api_key, request.headers)
+    if address is not None and request.wait > 0 and request.stage is not Stage.PREFLIGHT:
+        http.wait(address, _READY, headers, request.wait, request.timeout)
+    found: Found | None = None
+    elsewhere: Unobserved | None = None
+    if request.pid is not None:
+        found = find.by_pid(request.pid)
+    elif address is not None:
+        local = find.by_address(address, seconds=request.timeout)
+        found, elsewhere = (local, None) if isinstance(local, Found) else (None, local)
+    elif not request.command and request.stage is not Stage.PREFLIGHT:
+        found = find.choose(request.engine)
+        deadline = time.monotonic() + request.wait
+        while found is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+            found = find.choose(request.engine)
+    if address is None and found is not None:
+        found, address = _listening(found, request.wait if request.stage is not Stage.PREFLIGHT else 0.0)
+        if address is not None and request.wait > 0:
+            http.wait(address, _READY, headers, request.wait, request.timeout)
+    stage = request.stage or (Stage.ALL if found is not None or address is not None else Stage.PREFLIGHT)
+    if stage is Stage.PREFLIGHT:
+        address = None
+    return _understand(request, Serving(stage=stage, found=found, address=address, elsewhere=elsewhere))
+
+
+def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str] | Unobserved:
+    """The checkpoint that the server loads or would load: its path, a revision in a cache, and how that is known."""
+    none = ("checkpoint",)
+    if request.checkpoint is not None:
+        if not os.path.exists(request.checkpoint):
+            fix = "name a directory, an HF cache snapshot or a .gguf file"
+            raise UsageError(f"no checkpoint at {request.checkpoint}", where="--checkpoint", fix=fix)
+        return _named_by_command(request, serving) or (request.checkpoint, None, "--checkpoint")
+    if serving.elsewhere is not None:
+        return Unobserved(none, serving.elsewhere.reason, serving.elsewhere.fix)
+    if serving.found is not None and serving.found.process.hidden:
+        return Unobserved(none, serving.found.process.hidden, "run lockllm as the user of the server, or as root")
+    given = serving.plan.given if serving.plan else None
+    if (chosen := _named_by_command(request, serving)) is not None:
+        return chosen
+    if given is not None and given.model is None:
+        given = next((each for _, each in workers.given(serving.found) if each.model is not None), given)
+    mapped = _mapped(serving)
+    if given is not None and given.model is not None:
+        place = model(given.model, serving, request)
+        if not isinstance(place, Unobserved):
+            return place
+        if mapped is not None:
+            return mapped
+        return place
+    if mapped is not None:
+        return mapped
+    if serving.found is not None and serving.found.form is None:
+        fix = "name its checkpoint with --checkpoint"
+        return Unobserved(none, f"pid {serving.found.process.pid} maps no weights and names no model", fix)
+    if serving.found is not None and given is not None and given.engine in _ON_REQUEST:
+        reason = f"pid {serving.found.process.pid} was started without a model: it loads one when a request names it"
+        return Unobserved(none, reason, "start the server with the locked model")
+    if request.path is not None and os.path.exists(request.path):
+        return request.path, None, "llm.toml"
+    if request.repo is not None and request.engine not in engines.OWN_REGISTRY:
+        cache = hub.cache_root(os.environ, os.path.expanduser("~"))
+        folder = hub.repo_folder(cache, request.repo)
+        if hub.is_repo(folder):
+            return folder, request.commit or request.revision, "our own cache: not proven to be what a server loads"
+    return Unobserved(none, "no server, command or path says which checkpoint is meant", "name it with --checkpoint")
+
+
+def _named_by_command(request: Request, serving: Serving) -> tuple[str, str | None, str] | Unobserved | None:
+    """What a planned command loads, whatever `--checkpoint` or the spec say; None where no command was read."""
+    given = serving.plan.given if request.command and serving.plan else None
+    if given is None or given.engine in engines.OWN_REGISTRY:
+        return None
+    if given.model is None:
+        reason = "the command names no model: the engine would choose one, or ask each request for it"
+        return Unobserved(("checkpoint",), reason, "name the model in the command")
+    place = model(given.model, serving, request)
+    if not isinstance(place, Unobserved) or request.checkpoint is None:
+        return place
+    reason = f"the command names {given.model.text}, which --checkpoint does not stand for: {place.reason}"
+    return Unobserved(place.path, reason, "name the checkpoint in the command by the path of --checkpoint")
+
+
+def model(named: Model, serving: Serving, request: Request) -> tuple[str, str | None, str] | Unobserved:
+    """Where a model argument leads: a path, or a repository in the cache that the process itself uses."""
+    local = serving.path(os.path.expanduser(named.text) if named.text.startswith("~") else named.text)
+    if os.path.exists(local):
+        return local, None, named.source
+    if named.text.startswith(("/", ".", "~")) or named.text.count("/") > 1:
+        return Unobserved(("checkpoint",), f"{named.text} is not there ({named.source})", "see the server's mounts")
+    env = serving.env
+    home = env.get("HOME") or os.path.expanduser("~")
+    caches = [hub.cache_root(env, home)]
+    if "--download-dir" in _words(serving):
+        caches.insert(0, _after(serving, "--download-dir"))
+    for cache in caches:
+        folder = serving.path(hub.repo_folder(cache, named.text))
+        if hub.is_repo(folder):
+            path, ref = hub.snapshot(folder, named.revision)
+            if path is None:
+                return Unobserved(("checkpoint",), f"{named.text}: {ref}", "download it, or name it with --checkpoint")
+            inner = os.path.join(path, _named(path, named.file)) if named.file else path
+            return inner, ref, f"{named.source}, cache ref {ref}"
+    fix = "download it, name it with --checkpoint, or set HF_HOME as the server has it"
+    return Unobserved(("checkpoint",), f"the cache holds no {named.text}", fix)
+
+
+def installed_release(engine: str, interpreter_path: str | None) -> tuple[str | None, Installed | None]:
+    """The public version of an engine in the environment that would serve: of an interpreter, else the nearest one.
+
+    With it come its options by its own source, where no table has that release.
+    """
+    if engine not in engines.available():
+        return None, None
+    found = interpreter.ask(interpreter_path) if interpreter_path is not None else _nearby(engines.load(engine))
+    return _release(found, engine) if isinstance(found, Environment) else (None, None)
+
+
+def own_options(argv: tuple[str, ...], env: Mapping[str, str], cwd: str, version: str | None) -> Installed | None:
+    """The options of the engine that a command starts, by the source of the package that it would run.
+
+    None where a table has that release, the package is another one than the version that is asked for, or it lies inside a
+    container.
+    """
+    taken = unwrap(argv, env)
+    form = None if taken.opaque or taken.reach == "container" else recognise(taken.argv)
+    if form is None:
+        return None
+    held = environments.of_command(taken.argv, {**env, **taken.env}, os.path.join(cwd, taken.cwd))
+    told = _release(held, form.engine)[1]
+    return told if told is not None and version in (None, told.version) else None
+
+
+def _understand(request: Request, serving: Serving) -> Serving:
+    environment = _environment(request, serving)
+    held = environment if isinstance(environment, Environment) else None
+    missing = environment if isinstance(environment, Unobserved) else None
+    name = serving.found.engine if serving.found else None
+    read: Plan | None = None
+    source: Installed | None = None
+    if serving.found is not None and serving.found.process.argv:
+        process = serving.found.process
+        version, source = _release(held, serving.found.engine)
+        reader = _reader(serving.found)
+        read = command_line.plan(process.argv, process.env, process.cwd, version, reader, live=True, installed=source)
+    elif request.unread:
+        read = launch.unread_plan(request.command, request.environ, request.cwd)
+    elif request.command:
+        version, source = _release(held, request.engine)
+        typed = (request.command, request.environ, request.cwd)
+        read = command_line.plan(*typed, version, engine=request.engine, installed=source)
+        if version is None and held is not None and read.form is not None:
+            version, source = _release(held, read.form.engine)
+            read = command_line.plan(*typed, version, engine=request.engine, installed=source)
+    elif request.planned is not None:
+        given = request.planned
+        read = Plan(
+            given=given,
+            form=None,
+            readings=given.readings,
+            checks=(),
+            warnings=(),
+            unwrapped=unwrap((), {}),
+            cwd=request.cwd,
+        )
+        name = given.engine
+    name = name or (read.form.engine if read and read.form else None)
+    if name is None and serving.address is None:
+        name = request.engine
+    if name is None and request.python is not None and held is not None:
+        name = _installed(held)
+    engine = engines.load(name) if name in engines.available() and name is not None else None
+    if serving.found is None and not request.command and request.python is None and serving.elsewhere is None:
+        chosen = _nearby(engine)
+        held, missing = (chosen, None) if isinstance(chosen, Environment) else (None, chosen)
+    return msgspec.structs.replace(
+        serving, environment=held, no_environment=missing, plan=read, engine=engine, engine_name=name,
+        installed=source or engine_source.installed(held, engine),
+    )  # fmt: skip
+
+
+def _environment(request: Request, serving: Serving) -> Environment | Unobserved | None:
+    if request.python is not None:
+        named = interpreter.ask(request.python)
+        if not request.command or request.unread:
+            return named
+        return launch.environment_of(request.command, request.environ, request.cwd, named)
+    if request.unread:
+        return Unobserved(("packages",), request.unread, launch.FIX)
+    if serving.found is not None:
+        return environments.of_process(serving.found.process, serving.found.loaded.sites)
+    if serving.elsewhere is not None:
+        return Unobserved(("packages",), serving.elsewhere.reason, serving.elsewhere.fix)
+    if request.command:
+        taken = unwrap(request.command, request.environ)
+        cwd = os.path.join(request.cwd, taken.cwd)
+        found = environments.of_command(taken.argv, taken.env, cwd) if taken.argv else None
+        if found is not None:
+            return found
+        fix = "name the interpreter of the serving environment with --python"
+        return Unobserved(("packages",), "the command names no Python program of this host", fix)
+    return None
+
+
+def _installed(environment: Environment) -> str | None:
+    """The engine of an environment: transformers is in that of every other, so it counts last."""
+    names = sorted(engines.available(), key=lambda name: name == "transformers")
+    return next((name for name in names if environment.of_any(engines.load(name).distributions)), None)
+
+
+def _nearby(engine: Engine | None) -> Environment | Unobserved:
+    """The environment that would serve where nobody names one: ours, or that of the `python3` in front on PATH."""
+    own = environments.own()
+    if engine is None or own.of_any(engine.distributions) is not None:
+        return own
+    for word in ("python3", "python"):
+        other = environments.of_command((word,), os.environ, os.getcwd())
+        if other is not None and other.of_any(engine.distributions) is not None:
+            return other
+    reason = f"{engine.name} is installed neither beside lockllm nor in the environment on PATH"
+    return Unobserved(("packages",), reason, "name the interpreter of the serving environment with --python")
+
+
+def _release(environment: Environment | None, name: str | None) -> tuple[str | None, Installed | None]:
+    """The version of an engine that is installed, and its options by its own source where no table has that release."""
+    if environment is None or name is None or name not in engines.available():
+        return None, None
+    engine = engines.load(name)
+    return packages.release(environment, engine), engine_source.installed(environment, engine)
+
+
+def _listening(found: Found, seconds: float) -> tuple[Found, http.Server | None]:
+    """Where a process answers; one that is still loading opens its port late."""
+    deadline = time.monotonic() + seconds
+    address = _address(found)
+    while address is None and time.monotonic() < deadline and proc.alive(found.process):
+        time.sleep(0.1)
+        try:
+            found = find.by_pid(found.process.pid)
+        except UsageError:
+            break
+        address = _address(found)
+    return found, address
+
+
+def _address(found: Found) -> http.Server | None:
+    """Where a process answers HTTP, as seen from here."""
+    if not found.listens or not find.same_network(found.process):
+        return None
+    wanted = _port(found)
+    given = [each for each in found.listens if each[1] == wanted]
+    if wanted is not None and not given:
+        return None  # it is not open yet: what else is open is for its own processes
+    own = {process.pid for process in found.processes}
+    for host, port in given or found.listens:
+        for address in _OF_ALL.get(host, (host,)):
+            answering = listeners.accepting(address, port)
+            if answering is None or own.intersection(answering):
+                return http.Server("http", address, port)
+    return None  # other processes stand before it at every address
+
+
+def _port(found: Found) -> int | None:
+    """The port that its command line gives it; 0 stands for any."""
+    words = found.form.args if found.form else ()
+    for at, word in enumerate(words):
+        if word in ("--port", "--server-port", "-p") and at + 1 < len(words):
+            text = words[at + 1]
+        elif word.startswith(("--port=", "--server-port=")):
+            text = word.partition("=")[2]
+        else:
+            continue
+        if (port := whole(text)) is not None and 0 < port < 65_536:
+            return port
+    return None
+
+
+def _mapped(serving: Serving) -> tuple[str, str | None, str] | None:
+    """The weights that the process maps: one file, or the folder of several."""
+    if serving.found is None or not serving.found.loaded.weights:
+        return None
+    process = serving.found.process
+    files = [Path(file.path) for file in serving.found.loaded.weights]
+    source = f"/proc/{process.pid}/maps"
+    folder = files[0].parent
+    one = files[0] if files[0].suffix.lower() == ".gguf" else folder
+    place = proc.inside(process.root, str(one))
+    return (str(place), None, source) if place.exists() else None
+
+
+def _named(folder: str, file: str) -> str:
+    """A file of a snapshot by its name, or the first that a pattern fits (`*Q4_K_M*.gguf`), whatever the case."""
+    if "*" not in file:
+        return file
+    try:
+        names = files.names(Path(folder))
+    except OSError:
+        return file
+    return next((name for name in names if fnmatch.fnmatchcase(name.lower(), file.lower())), file)
+
+
+def _reader(found: Found) -> command_line.Read:
+    return lambda path: command_line.read_file(str(found.process.path(path)))
+
+
+def _words(serving: Serving) -> tuple[str, ...]:
+    return serving.plan.form.args if serving.plan and serving.plan.form else ()
+
+
+def _after(serving: Serving, option: str) -> str:
+    words = _words(serving)
+    at = words.index(option)
+    return words[at + 1] if at + 1 < len(words) else ""

@@ -1,0 +1,99 @@
+"""The program that starts: whose code it hands over to, or its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+
+from lockllm.engines.launch.forms import DEFAULT, is_python, python_module, python_script
+from lockllm.facts.observation import By, Reading, Unobserved
+from lockllm.facts.registry import seen
+from lockllm.observe.python import environments
+from lockllm.observe.request import Request
+from lockllm.observe.safe import files
+from lockllm.observe.server.locate import Serving
+
+_MOST = 1 << 30
+_PLAIN = (
+    re.compile(r"#.*|'''exec' .*|' '''"),  # the first lines, also those for a long path
+    re.compile(r"import (re|sys)"),
+    re.compile(r"from (?P<module>[A-Za-z_][\w.]*) import (?P<name>[A-Za-z_]\w*)"),
+    re.compile(r"if __name__ == ['\"]__main__['\"]:"),
+    re.compile(
+        r"sys\.argv\[0\] = re\.sub\(r?(['\"])\(-script\\?\.pyw\??\|\\?\.exe\)\?\$\1, (''|\"\"), sys\.argv\[0\]\)"
+    ),
+    re.compile(r"sys\.argv\[0\] = sys\.argv\[0\]\.removesuffix\(['\"]\.exe['\"]\)"),
+    re.compile(r"(if|elif) sys\.argv\[0\]\.endswith\(['\"](-script\.pyw|\.exe)['\"]\):"),
+    re.compile(r"sys\.argv\[0\] = sys\.argv\[0\]\[:-(11|4)\]"),
+    re.compile(r"sys\.exit\((?P<called>[A-Za-z_]\w*)\(\)\)"),
+)
+"""Each line that a script may hold which an installer wrote for an entry point. Sources: distlib 0.3 `SCRIPT_TEMPLATE` and pip's
+own form of it, installer 0.7, uv 0.4 to 0.9."""
+
+
+def reading(request: Request, serving: Serving) -> Reading | Unobserved | None:
+    """Whose program starts, or runs; None where nobody says where it lies."""
+    if request.unread or serving.elsewhere is not None or serving.engine_name is None:
+        return None
+    taken = serving.plan.unwrapped if serving.plan else None
+    if taken is not None and taken.reach == "container":
+        return None
+    by = By.PROCESS if serving.found else By.PLAN if request.command else By.FILE
+    argv = taken.argv if taken is not None and serving.plan is not None and serving.plan.form is not None else ()
+    module = python_module(argv)
+    if module is not None:
+        return seen("engine.program", module[0].partition(".")[0], f"python -m {module[0]}", by)
+    path = _path(argv, request, serving)
+    if path is None:
+        return None
+    try:
+        with files.opened(path) as file:
+            raw = file.read(_MOST)
+    except OSError as why:
+        reason = f"{path} cannot be read: {(why.strerror or str(why)).lower()}"
+        return Unobserved(("engine", "program"), reason, "run lockllm as a user who may read it")
+    return seen("engine.program", value(raw), path, by)
+
+
+def value(raw: bytes) -> str:
+    """The package that a plain script of an installer hands over to, else a digest: of a script below its first line."""
+    if not raw.startswith(b"#!"):
+        return f"sha256:{hashlib.sha256(raw).hexdigest()}"
+    _, _, rest = raw.partition(b"\n")
+    return _handed_to(raw) or f"sha256:{hashlib.sha256(rest).hexdigest()}"
+
+
+def _handed_to(raw: bytes) -> str | None:
+    if len(raw) > 4096:
+        return None
+    given: list[dict[str, str | None]] = []
+    for line in raw.decode("utf-8", "replace").splitlines():
+        text = line.strip()
+        found = next((match for each in _PLAIN if (match := each.fullmatch(text))), None)
+        if text and found is None:
+            return None
+        given += [found.groupdict()] if found is not None and found.groupdict() else []
+    merged = [{key: text for key, text in each.items() if text} for each in given]
+    if [set(each) for each in merged] != [{"module", "name"}, {"called"}] or merged[0]["name"] != merged[1]["called"]:
+        return None
+    return str(merged[0]["module"]).partition(".")[0]
+
+
+def _path(argv: tuple[str, ...], request: Request, serving: Serving) -> str | None:
+    """Where the program lies, as this process can open it."""
+    if argv and is_python(argv[0]):
+        name, start = python_script(argv)
+        return None if name == os.path.basename(argv[0]) else serving.place(argv[start - 1])
+    if serving.found is not None and argv and not is_python(serving.found.process.exe):
+        return str(serving.found.process.path(serving.found.process.exe))
+    if argv and serving.found is None:
+        return environments.which(argv[0], request.environ, request.cwd)
+    word = DEFAULT.get(serving.engine_name or "", ("",))[0]
+    if not word or is_python(word):
+        return None
+    held = serving.environment
+    inside = str(held.prefix / "bin" / word) if held is not None and held.search else None
+    if inside is not None and os.path.isfile(inside):
+        return inside
+    return environments.which(word, request.environ, request.cwd) if serving.found is None else None

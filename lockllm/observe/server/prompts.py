@@ -1,0 +1,167 @@
+"""The prompt of the server that is looked at: its template, explicit or of the checkpoint, resolved and probed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from lockllm.checkpoint import Look
+from lockllm.engines import Context, Engine
+from lockllm.facts.fact import Path, Stage
+from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved
+from lockllm.observe.python import interpreter
+from lockllm.observe.request import Request
+from lockllm.observe.server.endpoints import Said
+from lockllm.observe.server.locate import Serving
+from lockllm.prompt import live, readings
+from lockllm.prompt.probes import NOW
+from lockllm.prompt.render import Analysis, study
+from lockllm.prompt.sandbox import Program
+from lockllm.prompt.templates import Candidate
+
+_GGUF = "tokenizer.chat_template"
+_CHOOSING: Mapping[str, Path] = {
+    "tool_call_parser": ("serve", "tool_call_parser"),
+    "custom_tokenizer": ("serve", "args", "custom_tokenizer"),
+}
+_CHOOSING_VARIABLES = ("DISABLE_HARMONY_ADAPTER", "VLLM_SYSTEM_START_DATE")
+
+
+def observe(
+    serving: Serving, engine: Engine | None, look: Look, context: Context, held: Mapping[Path, Any],
+    request: Request, said: Said | None = None, main: Look | None = None,
+) -> Iterator[Reading | Unobserved | Check]:  # fmt: skip
+    """Template, context and probes, beside what the server itself says of them. The request keeps the text in force.
+
+    `look` is at the tokenizer's files, `main` at the model's where they lie elsewhere.
+    """
+    if look.format == "gguf" and not look.gguf:
+        for group in ("chat_template", "prompt_probes"):
+            yield Unobserved((group,), "no header of a GGUF was read", "name one GGUF file that is here")
+        return
+    if (gap := _elsewhere(serving)) is not None:
+        if said is not None and said.prompts is not None:
+            yield from served(said, request)
+        yield from (msgspec.structs.replace(gap, path=(group,)) for group in ("chat_template", "prompt_probes"))
+        return
+    name = engine.name if engine else None
+    setup = readings.Setup(
+        engine=name,
+        version=context.version,
+        explicit=_explicit(serving, held),
+        transformers=context.packages.get("transformers"),
+        tokenizer_mode=_text(held.get(("tokenizer", "mode"))),
+        content_format=_text(held.get(("chat_template", "content_format"))),
+        arguments=_arguments(held),
+        model=_model(serving) or (request.named if request.edition >= 2 else ""),
+        options=_options(serving, held),
+        edition=request.edition,
+        served=said.prompts if said else None,
+        clock=request.clock,
+        zone=serving.env.get("TZ"),
+        brief=request.quick and serving.stage is Stage.LIVE,
+        program=Program(*named) if (named := interpreter.allowed(request.python)) else None,
+    )
+    keys = {key: str(value) for key, value in look.gguf.items() if key.startswith(_GGUF) and isinstance(value, str)}
+
+    def read(name: str) -> bytes | None:
+        return main.read(name) if name == "config.json" and main is not None else look.read(name)
+
+    found = readings.observe(
+        read,
+        look.names,
+        setup,
+        gguf=keys if look.gguf else None,
+        gguf_tokens=dict(look.special_tokens) or None,
+        tokenizer_json=look.place("tokenizer.json"),
+        by=By.FILE,
+    )
+    winner = found.resolution.winner
+    if request.keep_template is not None and winner is not None and winner.text is not None:
+        request.keep_template(winner.text)
+    yield from found.readings
+    yield from found.unobserved
+    yield from found.checks
+
+
+def served(said: Said, request: Request) -> Iterator[Reading | Unobserved]:
+    """The probes of a server whose checkpoint is not at hand."""
+    if said.prompts is not None:
+        clock = request.clock
+        text = _shown(said)
+        if text is not None:
+            if request.keep_template is not None:
+                request.keep_template(text)
+            analysis = study(text, (), {}, NOW)[0]
+            if isinstance(analysis, Analysis):
+                clock = readings.reads_clock(analysis, said.prompts.engine)
+        yield from live.readings(said.prompts, clock)
+
+
+def _shown(said: Said) -> str | None:
+    """The template's own text, where the server shows it: `GET /props` of llama.cpp."""
+    for answer in said.answers:
+        if answer.probe.path == "/props" and isinstance(answer.json, dict):
+            text = answer.json.get("chat_template")
+            return text if isinstance(text, str) else None
+    return None
+
+
+def _explicit(serving: Serving, held: Mapping[Path, Any]) -> Candidate | None:
+    """The text that a flag puts in force, as the engine keeps it; else one of the command's words, by its digest."""
+    plan = serving.plan
+    given = plan.given if plan is not None else None
+    if given is not None and given.template is not None:
+        return Candidate(given.template, str(held.get(("chat_template", "source"))))
+    source, digest = held.get(("chat_template", "source")), held.get(("chat_template", "sha256"))
+    if plan is None or not isinstance(source, str) or not source.startswith("-") or not isinstance(digest, str):
+        return None
+    for text in (*plan.files.values(), *(plan.form.args if plan.form else ()), *plan.env.values()):
+        for plain in (text, text.replace("\r\n", "\n").replace("\r", "\n"), text.rstrip("\n")):
+            if hashlib.sha256(plain.encode("utf-8", "surrogateescape")).hexdigest() == digest:
+                return Candidate(plain, source)
+    return None
+
+
+def _elsewhere(serving: Serving) -> Unobserved | None:
+    """Why the template is unknown: an option puts one in force that was not read. The checkpoint's own says nothing then."""
+    given = serving.plan.given if serving.plan else None
+    return next((gap for gap in given.unread if gap.path == ("chat_template",)), None) if given else None
+
+
+def _arguments(held: Mapping[Path, Any]) -> dict[str, Any]:
+    """The server's default `chat_template_kwargs`: one leaf a fact, put together again."""
+    base = ("serve", "chat_template_kwargs")
+    found: dict[str, Any] = {}
+    for path, value in held.items():
+        if path[: len(base)] != base or value is ABSENT:
+            continue
+        if len(path) == len(base) and isinstance(value, Mapping):
+            found.update(value)
+            continue
+        at = found
+        for part in path[len(base) : -1]:
+            at = at.setdefault(part, {})
+        if len(path) > len(base):
+            at[path[-1]] = value
+    return found
+
+
+def _model(serving: Serving) -> str:
+    given = serving.plan.given if serving.plan else None
+    return given.model.text if given and given.model else ""
+
+
+def _options(serving: Serving, held: Mapping[Path, Any]) -> dict[str, str]:
+    """The options and variables that choose who renders, as far as they are given."""
+    paths = {name: path for name, path in _CHOOSING.items() if isinstance(held.get(path), str)}
+    variables = {name: serving.env[name] for name in _CHOOSING_VARIABLES if name in serving.env}
+    planned = {name: held[("env", name)] for name in _CHOOSING_VARIABLES if isinstance(held.get(("env", name)), str)}
+    return {**variables, **planned, **{name: str(held[path]) for name, path in paths.items()}}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,180 @@
+"""The model that a server says it serves, held against the one that its command names and whose files are looked at."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+from lockllm.checkpoint import Look, stamps
+from lockllm.engines import Given, Model
+from lockllm.engines.shown import served
+from lockllm.engines.shown.served import DEFAULT_VERSION, Named, Served
+from lockllm.facts.observation import By, Check, CheckStatus
+from lockllm.facts.registry import seen
+from lockllm.observe.collector import Pile
+from lockllm.observe.process import proc
+from lockllm.observe.request import Request
+from lockllm.observe.server.endpoints import Said
+from lockllm.observe.server.locate import Serving
+
+NAME = "check.served_model"
+_VERSION = ("checkpoint", "weight_version")
+_LOADED = "at run time"
+_RESTART = "restart the server, so that it serves what its command names"
+_OF_MODEL = ("checkpoint", "quantization")
+_FROM_FILES = (*_OF_MODEL, "tokenizer", "chat_template", "prompt_probes", "sampling")
+_SLACK = 0.02
+"""Seconds: the start of a process is counted in hundredths of one."""
+_SNAPSHOT = re.compile(r"(?:^|/)models--([\w.-]+?--[\w.-]+?)/snapshots/")
+
+
+def look(pile: Pile, request: Request, serving: Serving, said: Said | None) -> None:
+    """Add what the server says otherwise: a failed check, adapters that no command names, another version of weights.
+
+    Where another model is served than the command names, the files that were looked at are not the served ones.
+    """
+    if said is None or said.engine is None:
+        return
+    told = served.read(said.engine.name, said.answers)
+    given = serving.plan.given if serving.plan is not None and serving.found is not None else None
+    if given is None:
+        _from_afar(pile, request, told)
+        return
+    _adapters(pile, serving, given, told)
+    _version(pile, request, serving, told)
+    problems = [*_models(serving, given, told), *_versions(serving, told)]
+    if problems:
+        pile.hide_files(_OF_MODEL, "the server says that it serves other weights than these files", _RESTART)
+    problems += _unloaded(given, told)
+    if problems:
+        where = proc.owned(serving.found.process) if serving.found is not None else said.server.url
+        pile.checks.append(Check(NAME, CheckStatus.FAIL, "; ".join(problems), where, _RESTART))
+
+
+def branch(pile: Pile, serving: Serving, main: Look | None) -> None:
+    """A branch of the Hub's cache that moved since the server started: it serves what the branch named then.
+
+    Engines resolve the branch once, when they start. A server that is online may have moved the branch itself, with the
+    snapshot that it downloaded.
+    """
+    given = serving.plan.given if serving.plan is not None else None
+    if serving.found is None or given is None or given.model is None or main is None or main.layout.kind != "snapshot":
+        return
+    ref = given.model.revision or "main"
+    snapshots, commit = os.path.split(main.layout.root)
+    if main.layout.repo != given.model.text or ref == commit:
+        return
+    process = serving.found.process
+    began = proc.started_at(process, proc.became(process))
+    try:
+        moved = os.stat(os.path.join(os.path.dirname(snapshots), "refs", ref)).st_ctime
+        others = sorted(set(os.listdir(snapshots)) - {commit})
+    except OSError:
+        return
+    born = stamps.born_ns(main.layout.root)
+    own = serving.env.get("HF_HUB_OFFLINE", "0") in ("", "0") and began is not None and (born or 0) / 1e9 > began
+    if began is None or moved <= began + _SLACK or not others or own:
+        return
+    reason = (
+        f"{ref} of {given.model.text} names commit {commit[:12]} since the server started; it serves what it named then"
+    )
+    pile.hide_files(_FROM_FILES, reason, _RESTART)
+    fix = f"restart the server with --revision {commit[:12]}..., or with the commit that is locked"
+    where = proc.owned(process)
+    pile.checks.append(
+        Check("check.server_current", CheckStatus.FAIL, f"{reason}, and a restart would serve the new one", where, fix)
+    )
+
+
+def _from_afar(pile: Pile, request: Request, told: Served) -> None:
+    """What is known where no command shows: the version of the weights, and adapters that the lock does not name."""
+    for each in _odd(told.versions, DEFAULT_VERSION):
+        pile.readings.append(seen(_VERSION, each.text, each.source, By.ENDPOINT))
+    for name, each in told.adapters.items():
+        if name not in request.adapters:
+            _loaded(pile, name, each)
+
+
+def _version(pile: Pile, request: Request, serving: Serving, told: Served) -> None:
+    """The version by its value where a lock holds one, and where it is not that of the start."""
+    typed = _typed_version(serving)
+    for each in told.versions:
+        if request.weight_version or each.text != typed:
+            pile.readings.append(seen(_VERSION, each.text, each.source, By.ENDPOINT))
+
+
+def _adapters(pile: Pile, serving: Serving, given: Given, told: Served) -> None:
+    for name, each in told.adapters.items():
+        model = given.adapters.get(name)
+        if model is None or (each.text and not _same(serving, model, each.text)):
+            _loaded(pile, name, each)
+
+
+def _loaded(pile: Pile, name: str, each: Named) -> None:
+    where = f"{each.source} {each.text}" if each.text else each.source
+    pile.readings.append(seen(("adapters", name, "loaded"), _LOADED, where, By.ENDPOINT))
+
+
+def _models(serving: Serving, given: Given, told: Served) -> Iterator[str]:
+    if given.model is None:
+        return
+    odd = [each for each in told.models if not _same(serving, given.model, each.text)]
+    if odd:
+        yield f"the server says that it serves {odd[0].text} ({odd[0].source}), and its command names {given.model.text}"
+
+
+def _versions(serving: Serving, told: Served) -> Iterator[str]:
+    typed = _typed_version(serving)
+    for each in _odd(told.versions, typed)[:1]:
+        yield f"its weights were replaced since it started: weight_version is {each.text} now, and was {typed} ({each.source})"
+
+
+def _unloaded(given: Given, told: Served) -> Iterator[str]:
+    if told.lists_all:
+        gone = sorted(given.adapters.keys() - told.adapters.keys())
+        if gone:
+            yield f"the server lists no adapter {', '.join(gone)}, which its command loads"
+
+
+def _odd(versions: Sequence[Named], usual: str) -> list[Named]:
+    return [each for each in versions if each.text != usual]
+
+
+def _typed_version(serving: Serving) -> str:
+    """The version that the command line gives the weights: a label, and no setting."""
+    words = serving.plan.form.args if serving.plan is not None and serving.plan.form is not None else ()
+    found = DEFAULT_VERSION
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") == "--weight-version":
+            found = value if equals else words[at + 1] if at + 1 < len(words) else found
+    return found
+
+
+def _same(serving: Serving, model: Model, text: str) -> bool:
+    """Whether two texts name one model: alike as typed, one folder, or a repository and its folder in a cache.
+
+    An address of a store (`s3://...`) is loaded through a folder that only the server knows.
+    """
+    typed = model.text
+    if text.rstrip("/") == typed.rstrip("/") or "://" in typed:
+        return True
+    if serving.engine_name == "llama.cpp" and not os.path.exists(serving.path(typed)):
+        return True  # a repository or an address: it shows the place of the download
+    if model.file is not None and (text == f"{typed}:{model.file}" or text.endswith("/" + model.file)):
+        return True
+    snapshot = _SNAPSHOT.search(text)
+    if snapshot is not None and snapshot[1].replace("--", "/", 1) == typed:
+        return True
+    if not typed.startswith(("/", ".", "~")) and text.rstrip("/").endswith("/" + typed):
+        return not os.path.exists(serving.path(typed)) or _one(serving, typed, text)
+    return _one(serving, typed, text)
+
+
+def _one(serving: Serving, typed: str, text: str) -> bool:
+    one, other = (serving.place(each) for each in (typed, text))
+    try:
+        return one is not None and other is not None and os.path.samefile(one, other)
+    except OSError:
+        return False
