@@ -50,10 +50,10 @@ def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
     low: dict[str, int] = {}
     stack: list[str] = []
     groups = []
-    for start in arrows:
+    for start, first in arrows.items():
         if start in index:
             continue
-        work = [(start, iter(sorted(arrows[start])))]
+        work = [(start, iter(sorted(first)))]
         index[start] = low[start] = len(index)
         stack.append(start)
         while work:
