@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from lockllm.engines.launch import containers, shell
+from lockllm.engines.launch import containers, script, shell
 from lockllm.engines.launch.forms import (
     DEFAULT,
     MODULE_OF_VLLM,
@@ -24,6 +24,8 @@ from lockllm.engines.launch.wrappers import WRAPPERS, Inner, inner
 _OFFICIAL = re.compile(r"(^|/)vllm/vllm-openai$")
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?![\d.])")
 _LAYERS = 24
+_SHELLS = 3
+_GIVE_ITSELF = "give the engine's own command line, or look at the running process"
 _ENTRYPOINTS = ("nvidia_entrypoint.sh", "docker-entrypoint.sh", "entrypoint.sh")
 
 
@@ -52,6 +54,10 @@ def unwrap(argv: Sequence[str], env: Mapping[str, str], engine: str | None = Non
     state = Unwrapped(argv=tuple(argv), env=dict(env))
     if not state.argv or state.argv[0].startswith("-"):
         return _bare(state, engine)
+    return _follow(state, engine)
+
+
+def _follow(state: Unwrapped, engine: str | None) -> Unwrapped:
     for _ in range(_LAYERS):
         found = find(state.argv)
         if found is not None:
@@ -147,19 +153,33 @@ def _after_dashes(argv: Sequence[str], env: Mapping[str, str]) -> Inner | None:
 
 
 def _shell(state: Unwrapped, argv: Sequence[str], program: str) -> Unwrapped:
-    found = shell.text_of(argv)
-    if found is None:
+    text = shell.text_of(argv)
+    if text is None:
         what = (
             "runs a script"
             if any(not word.startswith("-") for word in argv[1:])
             else "reads its commands from elsewhere"
         )
         return _stop(state, f"{program} {what}: what it starts is not on this line; look at the running process")
+    depth = sum(name in shell.SHELLS for name in state.wrappers)
+    if depth >= _SHELLS:
+        return _stop(state, "there are too many shells inside each other")
+
+    def starts(words: Sequence[str], variables: Mapping[str, str]) -> bool:
+        inner = msgspec.structs.replace(state, argv=tuple(words), env=variables, wrappers=(*state.wrappers, program))
+        reached = _follow(inner, None)
+        return not reached.opaque and find(reached.argv) is not None
+
     try:
-        simple = shell.split(found[0], state.env, found[1])
+        command = script.read(program, text[0], state.env, text[1], starts, 10 if depth else 200)
     except shell.Refused as why:
-        return _stop(state, f"{program} -c is not unwrapped: {why}; look at the running process")
-    taken = _took(state, program, Inner(argv=simple.argv, env={**state.env, **simple.env}), state.warnings)
+        return _stop(state, f"the text of {program} -c is not read: {why}; {_GIVE_ITSELF}")
+    warnings = [*state.warnings, *command.warnings]
+    options = "".join(word[1:] for word in argv[1 : argv.index(text[0])] if re.match(r"-[A-Za-z]+\Z", word))
+    if set(options) & {"l", "i"} or "--login" in argv[1:3]:
+        warnings.append(f"{program} reads its start-up files first: the variables that they set are not read")
+    inside = Inner(argv=command.argv, env=command.env, cwd=command.cwd)
+    taken = _took(state, program, inside, warnings)
     return msgspec.structs.replace(taken, reach="shell" if state.reach in ("direct", "wrapped") else state.reach)
 
 

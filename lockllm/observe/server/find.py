@@ -207,8 +207,8 @@ def form_of(process: Process) -> tuple[Form, bool] | None:
     if not any(_HINT.search(word) for word in process.argv[:64]):
         return None
     unwrapped = unwrap(process.argv, process.env)
-    if unwrapped.opaque or unwrapped.reach in ("container", "image-args"):
-        return None
+    if unwrapped.opaque or unwrapped.reach in ("container", "image-args", "shell"):
+        return None  # a shell is no server: the one that its text starts is a process below it
     form = recognise(unwrapped.argv)
     return (form, bool(unwrapped.wrappers)) if form is not None else None
 

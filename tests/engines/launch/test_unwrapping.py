@@ -13,6 +13,8 @@ from lockllm.engines.launch import recognise, unwrap
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "data" / "commands.jsonl").read_text().splitlines()]
 SERVE = ("vllm", "serve", "m")
+DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}\Z")
+"""A shell takes the default of a variable that is not set."""
 
 
 def reached(argv: list[str], env: dict[str, str] | None = None, engine: str | None = None) -> Any:
@@ -30,7 +32,7 @@ def test_a_real_command_gives_its_engine_whole_or_says_why_not(row: dict[str, An
         assert found.warnings
         assert row["reach"] != "direct"
     elif row.get("engine_args") is not None and not found.host:
-        assert list(form.args) == row["engine_args"]
+        assert list(form.args) == [DEFAULT.sub(r"\1", word) for word in row["engine_args"]]
     if row["reach"] == "no-engine":
         assert form is None
 
@@ -107,12 +109,10 @@ def test_a_wrapper_comes_off(argv: list[str]) -> None:
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        (["sh", "-c", "a; vllm serve m"], "several commands"),
-        (["sh", "-c", "a && vllm serve m"], "several commands"),
-        (["sh", "-c", "vllm serve m | tee log"], "several commands"),
+        (["sh", "-c", "a || vllm serve m"], "outcome of another command"),
         (["sh", "-c", "vllm serve $(cat model)"], "another command"),
         (["sh", "-c", "vllm serve $MODEL"], "MODEL, which is not set here"),
-        (["sh", "-c", "vllm serve ${MODEL:-m}"], "MODEL, which is not set here"),
+        (["sh", "-c", "vllm serve ${MODEL:?}"], "MODEL, which is not set here"),
         (["sh", "-c", "vllm serve models/*"], "expands `*`"),
         (["sh", "-c", "eval vllm serve m"], "the shell's own"),
         (["sh", "-c", "vllm serve 'm"], "not closed"),
