@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lockllm import engines
 from tests.conftest import TINY
 from tests.test_imports import HEAVY
 
@@ -39,7 +40,7 @@ sys.stdout.flush()
 with open(sys.argv[1], "w") as told:
     json.dump([code, sorted(sys.modules)], told)
 """
-ENGINES = ("vllm", "sglang", "llamacpp", "tgi", "ollama", "tensorrt_llm", "lmdeploy", "transformers", "llamacpp_python")
+ENGINES = {each.module.split(".")[-2] for each in engines.built_in().values()}
 
 CASES: list[tuple[list[str], set[str]]] = [
     (["--version"], set()),

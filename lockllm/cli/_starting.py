@@ -113,7 +113,7 @@ def of_server(sources: Mapping[str, Any], folder: str) -> Start:
     version, repo, commit = (
         held.get(path) for path in (("engine", "version"), ("checkpoint", "repo"), ("checkpoint", "commit"))
     )
-    if engine in engines.OWN_REGISTRY:
+    if engines.identity(engine).own_registry:
         commit = held.get(("checkpoint", "revision"))
     found = locate.locate(request)
     given = found.plan.given if found.plan is not None else None
@@ -150,9 +150,7 @@ def _by_themselves(engine: str, held: Mapping[Path, Any]) -> Iterator[Reading]:
         host={path: value for path, value in held.items() if path[0] == "host"},
         packages={path[1]: str(value) for path, value in held.items() if path[0] == "packages" and len(path) == 2},
     )
-    told = (
-        engines.load(engine).effective(engines.Given(engine=engine), context) if engine in engines.available() else ()
-    )
+    told = engines.load(engine).effective(engines.Given(engine=engine), context) if engines.known(engine) else ()
     return (each for each in told if isinstance(each, Reading))
 
 

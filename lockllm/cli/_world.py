@@ -92,7 +92,7 @@ class World(msgspec.Struct, kw_only=True):
                     fix="name a directory or a .gguf file, relative to the spec",
                 )
             return Place(path=path)
-        if spec.engine in engines.OWN_REGISTRY:
+        if engines.identity(spec.engine).own_registry:
             return Place()
         return self._finder.place(_asked(spec), commit, _wish(spec, self._counts, version))
 

@@ -36,7 +36,7 @@ def command(lock: str, kind: str) -> None:
     name, version = held.get("engine.name"), held.get("engine.version")
     if version is not None and not isinstance(version, str):
         raise LockError(f"engine.version is {version!r}", where=lock, fix="run `lockllm lock`")
-    if not isinstance(name, str) or name not in engines.available():
+    if not isinstance(name, str) or not engines.known(name):
         raise LockError(
             f"this lockllm knows no engine {name!r}", where=lock, fix="lock one of " + ", ".join(engines.available())
         )

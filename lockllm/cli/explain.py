@@ -13,7 +13,7 @@ from lockllm.output.explained import check_text, checks_text, group_text, text
 
 @click.command(short_help="Say what a fact is, what it moves, and where it is set and seen.")
 @click.argument("fact")
-@click.option("--engine", type=click.Choice(engines.NAMES), help="Only this engine's words.")
+@click.option("--engine", type=click.Choice(engines.available()), help="Only this engine's words.")
 def command(fact: str, engine: str | None) -> None:
     """Say what a fact is, what it moves, and where each engine sets, defaults and shows it.
 

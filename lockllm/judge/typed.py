@@ -129,7 +129,7 @@ class Typed:
 
         known = self._facts(of_lock)
         name = self._lock.get("engine.name")
-        if name not in engines.MODULES or known.get(("engine", "name"), name) != name:
+        if not engines.known(name) or known.get(("engine", "name"), name) != name:
             return ()
         return engines.load(str(name)).omitted(path, known)
 

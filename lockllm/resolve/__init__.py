@@ -129,7 +129,7 @@ def _told(spec: Spec, glob: str) -> bool:
 
 def refuse_impossible(spec: Spec) -> None:
     """Raises SpecError for a fact that the engine cannot hold, whatever its version."""
-    if spec.engine not in engines.available():
+    if not engines.known(spec.engine):
         raise SpecError(
             f"this release cannot lock {spec.engine} yet", where=spec.where("engine.name"), fix="upgrade lockllm"
         )

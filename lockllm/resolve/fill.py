@@ -191,7 +191,7 @@ class _Filler:
             self.keep(_FILES)
             held = self.old.unpinned if self.old is not None else {}
             self.unpinned |= {path: why for path, why in held.items() if path[0] in _FILES and not self._holds(path)}
-        if spec.engine in engines.OWN_REGISTRY:
+        if engines.identity(spec.engine).own_registry:
             self.take(self._seen.values(), _FILES if spec.path is None else ("checkpoint",))
         if spec.repo:
             self.put(registry.fact("checkpoint.repo"), spec.repo, self._spec_name)

@@ -34,7 +34,7 @@ def with_contents(spec: Spec, held: Lock | None = None) -> Spec:
 
     `held`: a lock that is only checked. Where a file is not at hand, what that lock holds of it stands.
     """
-    if spec.engine not in engines.available() or spec.engine is None:
+    if not engines.known(spec.engine) or spec.engine is None:
         return spec
     engine = engines.load(spec.engine)
     values = dict(spec.values)

@@ -19,7 +19,8 @@ from lockllm.engines import Answer, Engine
 from lockllm.facts.observation import Check, Observation, Reading, Unobserved
 
 DATA = Path(__file__).parent.parent / "engines"
-FOLDERS = {name: module for name, module in engines.MODULES.items() if (DATA / module / "data").exists()}
+_PACKAGES = {name: each.module.split(".")[-2] for name, each in engines.built_in().items()}
+FOLDERS = {name: package for name, package in _PACKAGES.items() if (DATA / package / "data").exists()}
 TIMES = int(os.environ.get("LOCKLLM_FUZZ", "1"))
 """How many times as long as in CI; anything above 1 takes other cases every time."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lockllm.documents import lock as locks
-from lockllm.engines import vllm
+from lockllm.engines.vllm import engine as vllm
 from tests.cli.conftest import SPEC, Call
 from tests.engines.future import SGLANG, SGLANG_VERSION, VERSION, VLLM
 from tests.observe import hosts

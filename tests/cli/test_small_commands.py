@@ -173,7 +173,7 @@ def test_every_group_is_explained(group: str, call: Call) -> None:
     assert (done.code, done.err, done.out.splitlines()[0]) == (0, "", group)
 
 
-@pytest.mark.parametrize("engine", engines.NAMES)
+@pytest.mark.parametrize("engine", engines.available())
 def test_explaining_can_be_narrowed_to_an_engine(engine: str, call: Call) -> None:
     done = call("explain", "serve.dtype", "--engine", engine)
     assert (done.code, done.err) == (0, "")

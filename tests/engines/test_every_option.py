@@ -10,16 +10,18 @@ import pytest
 
 from lockllm import engines
 from lockllm.documents.lock import EDITION, Lock
-from lockllm.engines import Context, Given, llamacpp_python, transformers
+from lockllm.engines import Context, Given
 from lockllm.engines.kernel.argparse import Option, Take
 from lockllm.engines.kernel.typed import typed
 from lockllm.engines.kernel.values import Kind, secret_name
+from lockllm.engines.llama_cpp_python import engine as llamacpp_python
 from lockllm.engines.llamacpp import options as llamacpp
 from lockllm.engines.lmdeploy import options as lmdeploy
 from lockllm.engines.sglang import options as sglang
 from lockllm.engines.tensorrt_llm import options as tensorrt_llm
 from lockllm.engines.tensorrt_llm import rules as tensorrt_llm_rules
 from lockllm.engines.tgi import options as tgi
+from lockllm.engines.transformers import engine as transformers
 from lockllm.engines.vllm import options as vllm
 from lockllm.facts import registry
 from lockllm.facts.fact import Path, Stage

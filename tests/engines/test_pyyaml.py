@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockllm.engines.kernel.pyyaml import YamlError, read
-from lockllm.engines.sglang import given as sglang
-from lockllm.engines.sglang import recognise as recognise_sglang
-from lockllm.engines.tensorrt_llm import given as trtllm
-from lockllm.engines.tensorrt_llm import recognise as recognise_trtllm
-from lockllm.engines.vllm import given as vllm
-from lockllm.engines.vllm import recognise as recognise_vllm
+from lockllm.engines.sglang.engine import given as sglang
+from lockllm.engines.sglang.engine import recognise as recognise_sglang
+from lockllm.engines.tensorrt_llm.engine import given as trtllm
+from lockllm.engines.tensorrt_llm.engine import recognise as recognise_trtllm
+from lockllm.engines.vllm.engine import given as vllm
+from lockllm.engines.vllm.engine import recognise as recognise_vllm
 
 TEXTS = [
     "",

@@ -73,7 +73,7 @@ def rounds(kind: str, seed: int, watch: Watch) -> Iterator[Callable[[], None]]:
             seeded = hypothesis.seed(seed * 1_000_003 + each)(test)
             asked = seeded.__code__.co_varnames[: seeded.__code__.co_argcount + seeded.__code__.co_kwonlyargcount]
             given: dict[str, Any] = {"tmp_path_factory": folder} if "tmp_path_factory" in asked else {}
-            for name in engines.NAMES if "name" in asked else (None,):
+            for name in engines.available() if "name" in asked else (None,):
                 yield lambda seeded=seeded, given=given, name=name: seeded(**given, **({"name": name} if name else {}))  # type: ignore[misc]
 
 

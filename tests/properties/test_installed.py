@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lockllm.engines import sglang, vllm
+from lockllm.engines.sglang import engine as sglang
+from lockllm.engines.vllm import engine as vllm
 from tests.engines.future import SGLANG, SGLANG_VERSION, VERSION, VLLM
 
 ENGINES = {"vllm": (vllm, VLLM, VERSION), "sglang": (sglang, SGLANG, SGLANG_VERSION)}

@@ -7,24 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-ENGINES_OF_IMAGES: tuple[tuple[str, str], ...] = (
-    (r"(^|/)vllm/vllm-(openai|tpu|cpu|rocm|xpu|gaudi|neuron)[\w-]*$", "vllm"),
-    (r"(^|/)vllm-(cpu-release-repo|release-repo|ascend)$|(^|/)vllm-([\w.-]+-)?openai[\w.-]*$", "vllm"),
-    (r"(^|/)rhaiis/vllm-[\w.-]+$", "vllm"),
-    (r"(^|/)substratusai/vllm$", "vllm"),
-    (r"(^|/)(huggingface-)?text-generation-inference[\w.-]*$", "tgi"),
-    (r"(^|/)tgi-gaudi$", "tgi"),
-    (r"(^|/)ollama/ollama$|^ollama$", "ollama"),
-    (r"(^|/)(ggml-org|ggerganov)/llama\.cpp$", "llama.cpp"),
-)
-"""Image names (tag and digest left out) whose entry point is an engine that takes the words after the image."""
+from lockllm import engines
 
-_SHELLS_OF_IMAGES: tuple[tuple[str, str], ...] = (
-    (r"(^|/)lmsysorg/sglang", "sglang"),
-    (r"(^|/)openmmlab/lmdeploy", "lmdeploy"),
-    (r"(^|/)nvidia/tensorrt-llm", "tensorrt-llm"),
-    (r"(^|/)rocm/(vllm|sgl)", ""),
-)
 HOSTS_OF_IMAGES: tuple[tuple[str, str], ...] = (
     (r"(^|/)nvcr\.io/nim/", "nim"),
     (r"(^|/)nvidia/tritonserver", "triton"),
@@ -109,11 +93,11 @@ def version_of(image: str) -> tuple[str | None, str | None]:
 
 def engine_of(image: str) -> str | None:
     """The engine whose arguments follow the image; None where its entry point is no engine or not known."""
-    name = name_of(image)
-    found = next((engine for pattern, engine in ENGINES_OF_IMAGES if re.search(pattern, name)), None)
-    if found == "llama.cpp" and not re.match(r"server|b?\d*-?server", version_of(image)[0] or ""):
-        return None
-    return found
+    name, tag = name_of(image), version_of(image)[0] or ""
+    for each in engines.built_in().values():
+        if any(re.search(pattern, name) for pattern in each.images):
+            return each.name if re.match(each.image_tags, tag) else None
+    return None
 
 
 def host_of(image: str) -> str:
@@ -123,7 +107,8 @@ def host_of(image: str) -> str:
 
 def runs_commands(image: str) -> bool:
     """Whether the words after the image are a command of their own, as far as known."""
-    return any(re.search(pattern, name_of(image)) for pattern, _ in _SHELLS_OF_IMAGES)
+    patterns = (pattern for each in engines.built_in().values() for pattern in each.command_images)
+    return any(re.search(pattern, name_of(image)) for pattern in patterns)
 
 
 def read(argv: Sequence[str], program: str, env: Mapping[str, str]) -> Container | None:

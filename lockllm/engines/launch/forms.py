@@ -3,111 +3,62 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
-from lockllm.engines import Form
+from lockllm import engines
+from lockllm.engines.protocol import Form, Identity, Shape
 
-
-class Shape(msgspec.Struct, frozen=True):
-    """One way of starting an engine: after the program come these words, then the engine's arguments."""
-
-    engine: str
-    words: tuple[str, ...] = ()  # a word in brackets may be left out: `[serve]`
-    wrapper: str = ""  # the name for `engine.wrapper`; with engine "": what lies behind is unknown
-    subcommand: str = ""
-    never: frozenset[str] = frozenset()  # words that may not follow: another subcommand
-
-
-_TRTLLM = Shape(
-    "tensorrt-llm",
-    ("[serve]",),
-    subcommand="serve",
-    never=frozenset({"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "embedding_serve", "--help"}),
-)
-
-PROGRAMS: dict[str, tuple[Shape, ...]] = {
-    "vllm": (Shape("vllm", ("serve",)),),
-    "vllm-rs": (Shape("vllm", ("serve",)),),
-    "sglang": (Shape("sglang", ("serve",)),),
-    "llama-server": (Shape("llama.cpp"),),
-    "llama": (Shape("llama.cpp", ("serve",)), Shape("llama.cpp", ("server",))),
-    "text-generation-launcher": (Shape("tgi"),),
-    "text-generation-router": (Shape("tgi", subcommand="router"),),
-    "text-generation-server": (Shape("tgi", ("serve",), subcommand="shard"),),
-    "tgi-entrypoint.sh": (Shape("tgi"),),
-    "ollama": (
-        Shape("ollama", ("serve",)),
-        Shape("ollama", ("start",), subcommand="serve"),
-        Shape("ollama", ("runner",)),
-        Shape("ollama", ("create",)),
-    ),
-    "ollama_llama_server": (Shape("ollama", subcommand="runner"),),
-    "trtllm-serve": (_TRTLLM,),
-    "lmdeploy": (Shape("lmdeploy", ("serve", "api_server")),),
-    "transformers": (Shape("transformers", ("serve",)),),
-    "transformers-cli": (Shape("transformers", ("serve",)),),
-    "tritonserver": (Shape("", wrapper="triton"),),
-    "mlc_llm": (Shape("", ("serve",), wrapper="mlc-llm"),),
-    "bentoml": (Shape("", ("serve",), wrapper="bentoml"),),
-    "djl-serving": (Shape("", wrapper="djl"),),
-    "serve": (Shape("", ("run",), wrapper="ray-serve"), Shape("", ("deploy",), wrapper="ray-serve")),
-    "lms": (Shape("", ("server", "start"), wrapper="lm-studio"),),
-    "nim-serve": (Shape("", wrapper="nim"),),
+HOST_PROGRAMS: dict[str, tuple[Shape, ...]] = {
+    "tritonserver": (Shape(wrapper="triton"),),
+    "mlc_llm": (Shape(("serve",), wrapper="mlc-llm"),),
+    "bentoml": (Shape(("serve",), wrapper="bentoml"),),
+    "djl-serving": (Shape(wrapper="djl"),),
+    "serve": (Shape(("run",), wrapper="ray-serve"), Shape(("deploy",), wrapper="ray-serve")),
+    "lms": (Shape(("server", "start"), wrapper="lm-studio"),),
+    "nim-serve": (Shape(wrapper="nim"),),
 }
-"""Base name of a program -> its shapes, most precise first."""
+"""Base name of a program that hosts an engine, which it chooses at start -> its shapes, most precise first."""
 
-MODULES: dict[str, tuple[Shape, ...]] = {
-    "vllm.entrypoints.openai.api_server": (Shape("vllm", subcommand="serve"),),
-    "vllm.entrypoints.api_server": (Shape("vllm", subcommand="api_server"),),
-    "vllm.entrypoints.cli.main": (Shape("vllm", ("serve",)),),
-    "vllm.entrypoints.cli": (Shape("vllm", ("serve",)),),
-    "vllm": (Shape("vllm", ("serve",)),),
-    "sglang.launch_server": (Shape("sglang", subcommand="serve"),),
-    "sglang.cli.main": (Shape("sglang", ("serve",)),),
-    "sglang": (Shape("sglang", ("serve",)),),
-    "dynamo.vllm": (Shape("vllm", wrapper="dynamo", subcommand="serve"),),
-    "dynamo.sglang": (Shape("sglang", wrapper="dynamo", subcommand="serve"),),
-    "dynamo.trtllm": (Shape("", wrapper="dynamo"),),
-    "sglang_router.launch_server": (Shape("sglang", wrapper="sglang-router", subcommand="serve"),),
-    "llama_cpp.server": (Shape("llama-cpp-python", subcommand="serve"),),
-    "llama_cpp.server.__main__": (Shape("llama-cpp-python", subcommand="serve"),),
-    "lmdeploy": (Shape("lmdeploy", ("serve", "api_server")),),
-    "lmdeploy.serve.openai.api_server": (Shape("lmdeploy", subcommand="api_server"),),
-    "tensorrt_llm.commands.serve": (_TRTLLM,),
-    "transformers.commands.transformers_cli": (Shape("transformers", ("serve",)),),
-    "transformers.cli.transformers": (Shape("transformers", ("serve",)),),
-    "transformers": (Shape("transformers", ("serve",)),),
-    "huggingfaceserver": (Shape("", wrapper="kserve"),),
-    "mlc_llm": (Shape("", ("serve",), wrapper="mlc-llm"),),
-    "ray.serve.scripts": (Shape("", ("run",), wrapper="ray-serve"),),
+HOST_MODULES: dict[str, tuple[Shape, ...]] = {
+    "dynamo.trtllm": (Shape(wrapper="dynamo"),),
+    "huggingfaceserver": (Shape(wrapper="kserve"),),
+    "mlc_llm": (Shape(("serve",), wrapper="mlc-llm"),),
+    "ray.serve.scripts": (Shape(("run",), wrapper="ray-serve"),),
 }
-"""Module run by `python -m` (or its file) -> its shapes."""
-
-DEFAULT: dict[str, tuple[str, ...]] = {
-    "vllm": ("vllm", "serve"),
-    "sglang": ("sglang", "serve"),
-    "llama.cpp": ("llama-server",),
-    "tgi": ("text-generation-launcher",),
-    "ollama": ("ollama",),
-    "tensorrt-llm": ("trtllm-serve", "serve"),
-    "lmdeploy": ("lmdeploy", "serve", "api_server"),
-    "transformers": ("transformers", "serve"),
-    "llama-cpp-python": ("python3", "-m", "llama_cpp.server"),
-}
-"""The words that an image of an engine puts before the arguments that it is given."""
-
-MODULE_OF_VLLM = ("python3", "-m", "vllm.entrypoints.openai.api_server")
-"""What vLLM's images ran before 0.11.1, with the model as an option."""
+"""The same by the module that `python -m` runs (or its file)."""
 
 _PYTHON = re.compile(r"(python|pypy)(\d+(\.\d+)*)?[a-z]?(\.exe)?\Z")
 _PYTHON_VALUES = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 
 
+class Owned(msgspec.Struct, frozen=True):
+    """A shape and the engine whose it is; none for a host."""
+
+    engine: str
+    shape: Shape
+
+
+class Tables(msgspec.Struct, frozen=True, kw_only=True):
+    """The launch forms of several engines and of the hosts."""
+
+    programs: Mapping[str, tuple[Owned, ...]]
+    modules: Mapping[str, tuple[Owned, ...]]
+    paths: tuple[tuple[re.Pattern[str], Owned], ...]
+
+    def of_path(self, path: str) -> tuple[Owned, ...]:
+        """The shape of a program by its whole path: of several the one that says most of it."""
+        plain = path.replace("\\", "/").rstrip("/").removesuffix(".exe")
+        hits = [(len(match.group()), owned) for pattern, owned in self.paths if (match := pattern.search(plain))]
+        return (max(hits, key=lambda hit: hit[0])[1],) if hits else ()
+
+
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A shape that a command line has."""
 
+    engine: str  # empty where the engine behind is unknown
     shape: Shape
     program: tuple[str, ...]
     args: tuple[str, ...]
@@ -115,10 +66,40 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def form(self) -> Form | None:
         """The launch form, or None where the engine behind is unknown."""
-        if not self.shape.engine:
+        if not self.engine:
             return None
         word = self.shape.subcommand or (self.shape.words[-1] if self.shape.words else "")
-        return Form(engine=self.shape.engine, args=self.args, program=self.program, subcommand=word)
+        return Form(engine=self.engine, args=self.args, program=self.program, subcommand=word)
+
+
+def tables_of(identities: Iterable[Identity]) -> Tables:
+    """The launch forms of these engines beside those of the hosts."""
+    programs: dict[str, tuple[Owned, ...]] = {}
+    modules: dict[str, tuple[Owned, ...]] = {}
+    paths: list[tuple[re.Pattern[str], Owned]] = []
+    for each in identities:
+        for into, shapes in ((programs, each.programs), (modules, each.modules)):
+            for name, listed in shapes.items():
+                into[name] = (*into.get(name, ()), *(Owned(each.name, shape) for shape in listed))
+        paths += [(re.compile(pattern), Owned(each.name, shape)) for pattern, shape in each.program_paths]
+    for into, shapes in ((programs, HOST_PROGRAMS), (modules, HOST_MODULES)):
+        for name, listed in shapes.items():
+            into[name] = (*into.get(name, ()), *(Owned("", shape) for shape in listed))
+    return Tables(programs=programs, modules=modules, paths=tuple(paths))
+
+
+@lru_cache(maxsize=1)
+def tables() -> Tables:
+    """The launch forms of the engines that come with lockllm."""
+    return tables_of(engines.built_in().values())
+
+
+@lru_cache(maxsize=1)
+def hint() -> re.Pattern[str]:
+    """A word of every command line that is a launch form of an engine: cheap to look for among many processes."""
+    words = {name for each in engines.built_in().values() for name in each.programs}
+    words |= {name.partition(".")[0] for each in engines.built_in().values() for name in each.modules}
+    return re.compile("|".join(map(re.escape, sorted(words))), re.IGNORECASE)
 
 
 def recognise(argv: Sequence[str], engine: str | None = None) -> Form | None:
@@ -132,15 +113,16 @@ def find(argv: Sequence[str]) -> Found | None:
     """The shape of a command line, those of hosts whose engine is unknown included."""
     if not argv or argv[0].startswith("-"):
         return None
+    listed = tables()
     module = python_module(argv)
     if module is not None:
         name, start = module
-        return _match(MODULES.get(name, ()), argv, start)
+        return _match(listed.modules.get(name, ()), argv, start)
     name, start = python_script(argv)
-    shapes = _of_llama(argv[start - 1], name) or PROGRAMS.get(name, ())
-    if not shapes and name.endswith(".py"):
-        shapes = _module_file(argv[start - 1])
-    return _match(shapes, argv, start)
+    owned = listed.of_path(argv[start - 1]) or listed.programs.get(name, ())
+    if not owned and name.endswith(".py"):
+        owned = _module_file(argv[start - 1], listed)
+    return _match(owned, argv, start)
 
 
 def base(path: str) -> str:
@@ -185,35 +167,25 @@ def python_script(argv: Sequence[str]) -> tuple[str, int]:
     return (base(argv[at]), at + 1) if at < len(argv) else (base(argv[0]), 1)
 
 
-def _match(shapes: Sequence[Shape], argv: Sequence[str], start: int) -> Found | None:
-    for shape in shapes:
+def _match(owned: Sequence[Owned], argv: Sequence[str], start: int) -> Found | None:
+    for each in owned:
         at = start
-        for word in shape.words:
+        for word in each.shape.words:
             optional = word.startswith("[")
             if at < len(argv) and argv[at] == word.strip("[]"):
                 at += 1
             elif not optional:
                 break
         else:
-            if at < len(argv) and argv[at] in shape.never:
+            if at < len(argv) and argv[at] in each.shape.never:
                 continue
-            return Found(shape=shape, program=tuple(argv[:at]), args=tuple(argv[at:]))
+            return Found(engine=each.engine, shape=each.shape, program=tuple(argv[:at]), args=tuple(argv[at:]))
     return None
 
 
-def _module_file(path: str) -> tuple[Shape, ...]:
+def _module_file(path: str, listed: Tables) -> tuple[Owned, ...]:
     dotted = path.removesuffix(".py").removesuffix("/__main__").replace("/", ".")
-    for name, shapes in MODULES.items():
+    for name, owned in listed.modules.items():
         if "." in name and dotted.endswith("." + name):
-            return shapes
-    return ()
-
-
-def _of_llama(path: str, name: str) -> tuple[Shape, ...]:
-    if "/lib/ollama/" in path and name.startswith("llama-server"):
-        return (Shape("ollama", subcommand="llama-server"),)
-    if re.match(r"llama-server([-_.][\w.-]+)?\Z", name):
-        return PROGRAMS["llama-server"]
-    if name == "server" and re.search(r"llama[._-]?cpp", path):
-        return PROGRAMS["llama-server"]
+            return owned
     return ()

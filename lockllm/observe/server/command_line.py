@@ -74,7 +74,7 @@ def plan(
     by = By.PROCESS if live else By.PLAN
     told = [*_host(unwrapped, by)]
     hidden = [value for name, value in inside.items() if is_secret(name)]
-    if form is None or form.engine not in engines.available():
+    if form is None or not engines.known(form.engine):
         if form is not None:
             warnings.append(f"{form.engine} is recognised, but this release cannot read its arguments")
         elif not unwrapped.opaque and not unwrapped.host:
@@ -168,7 +168,7 @@ def contents_of(planned: Plan, by: By = By.PLAN) -> Iterator[Reading | Unobserve
 def _hosted(unwrapped: Unwrapped, where: str, read: Read, warnings: list[str]) -> Form | None:
     """The launch form of the engine behind a host that hands options on, such as KServe or Ray Serve LLM."""
     found = find(unwrapped.argv) if unwrapped.host else None
-    if found is None or found.shape.engine:
+    if found is None or found.engine:
         return None
     name = hosts.wants(unwrapped.host, found.args)
     files = _files([name], where, unwrapped, read, warnings) if name is not None else {}

@@ -122,7 +122,7 @@ def _first_round(line: _Line, engine: Engine | None, likely: str | None) -> Said
     if engine is not None:
         return _known(line, engine)
     names = [name for name in engines.available() if name != likely]
-    if likely in engines.available() and likely is not None:
+    if engines.known(likely) and likely is not None:
         said = _known(line, engines.load(likely))
         if said.engine is not None or (not said.answers and said.worst is not None and said.worst.kind in _NOBODY):
             return said

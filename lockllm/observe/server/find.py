@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import socket
 import threading
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ import msgspec
 
 from lockllm.engines import Form
 from lockllm.engines.launch import recognise, unwrap
+from lockllm.engines.launch.forms import hint
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Unobserved
 from lockllm.observe.cuda import mapped_libraries
@@ -22,10 +22,6 @@ from lockllm.observe.process import listeners, proc
 from lockllm.observe.process.proc import Process
 from lockllm.observe.web import http
 
-_HINT = re.compile(
-    r"vllm|sglang|llama|text-generation|tgi|ollama|trtllm|tensorrt_llm|lmdeploy|transformers|dynamo|triton",
-    re.IGNORECASE,
-)
 _RESOLVE = 3.0  # seconds
 _MOST_TOLD = 8
 _EMBEDDED = {
@@ -204,7 +200,8 @@ def describe(found: Found) -> str:
 
 def form_of(process: Process) -> tuple[Form, bool] | None:
     """The launch form that a running process is, and whether wrappers stand before it."""
-    if not any(_HINT.search(word) for word in process.argv[:64]):
+    word_of_engine = hint()
+    if not any(word_of_engine.search(word) for word in process.argv[:64]):
         return None
     unwrapped = unwrap(process.argv, process.env)
     if unwrapped.opaque or unwrapped.reach in ("container", "image-args", "shell"):

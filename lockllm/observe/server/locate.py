@@ -136,7 +136,7 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
         return Unobserved(none, reason, "start the server with the locked model")
     if request.path is not None and os.path.exists(request.path):
         return request.path, None, "llm.toml"
-    if request.repo is not None and request.engine not in engines.OWN_REGISTRY:
+    if request.repo is not None and not engines.identity(request.engine).own_registry:
         cache = hub.cache_root(os.environ, os.path.expanduser("~"))
         folder = hub.repo_folder(cache, request.repo)
         if hub.is_repo(folder):
@@ -147,7 +147,7 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
 def _named_by_command(request: Request, serving: Serving) -> tuple[str, str | None, str] | Unobserved | None:
     """What a planned command loads, whatever `--checkpoint` or the spec say; None where no command was read."""
     given = serving.plan.given if request.command and serving.plan else None
-    if given is None or given.engine in engines.OWN_REGISTRY:
+    if given is None or engines.identity(given.engine).own_registry:
         return None
     if given.model is None:
         reason = "the command names no model: the engine would choose one, or ask each request for it"
@@ -188,7 +188,7 @@ def installed_release(engine: str, interpreter_path: str | None) -> tuple[str | 
 
     With it come its options by its own source, where no table has that release.
     """
-    if engine not in engines.available():
+    if not engines.known(engine):
         return None, None
     found = interpreter.ask(interpreter_path) if interpreter_path is not None else _nearby(engines.load(engine))
     return _release(found, engine) if isinstance(found, Environment) else (None, None)
@@ -247,7 +247,7 @@ def _understand(request: Request, serving: Serving) -> Serving:
         name = request.engine
     if name is None and request.python is not None and held is not None:
         name = _installed(held)
-    engine = engines.load(name) if name in engines.available() and name is not None else None
+    engine = engines.load(name) if engines.known(name) and name is not None else None
     if serving.found is None and not request.command and request.python is None and serving.elsewhere is None:
         chosen = _nearby(engine)
         held, missing = (chosen, None) if isinstance(chosen, Environment) else (None, chosen)
@@ -301,7 +301,7 @@ def _nearby(engine: Engine | None) -> Environment | Unobserved:
 
 def _release(environment: Environment | None, name: str | None) -> tuple[str | None, Installed | None]:
     """The version of an engine that is installed, and its options by its own source where no table has that release."""
-    if environment is None or name is None or name not in engines.available():
+    if environment is None or name is None or not engines.known(name):
         return None, None
     engine = engines.load(name)
     return packages.release(environment, engine), engine_source.installed(environment, engine)

@@ -6,7 +6,8 @@ import hashlib
 import os
 import re
 
-from lockllm.engines.launch.forms import DEFAULT, is_python, python_module, python_script
+from lockllm import engines
+from lockllm.engines.launch.forms import is_python, python_module, python_script
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.observe.python import environments
@@ -89,7 +90,7 @@ def _path(argv: tuple[str, ...], request: Request, serving: Serving) -> str | No
         return str(serving.found.process.path(serving.found.process.exe))
     if argv and serving.found is None:
         return environments.which(argv[0], request.environ, request.cwd)
-    word = DEFAULT.get(serving.engine_name or "", ("",))[0]
+    word = next(iter(engines.identity(serving.engine_name).starts), "")
     if not word or is_python(word):
         return None
     held = serving.environment

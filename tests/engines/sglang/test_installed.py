@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lockllm.engines import Answer, Context, Form, Given, Installed
-from lockllm.engines import sglang as engine
 from lockllm.engines.kernel.argparse import Take
 from lockllm.engines.kernel.values import Kind
+from lockllm.engines.sglang import engine
 from lockllm.facts.observation import By, CheckStatus, Reading, Unobserved
 from tests.engines.future import SGLANG as FILES
 from tests.engines.future import SGLANG_VERSION as VERSION

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from lockllm.engines import Context, Form, Given, Installed
-from lockllm.engines import vllm as engine
 from lockllm.engines.kernel.argparse import Take
 from lockllm.engines.kernel.values import Kind
-from lockllm.engines.vllm import installed_options, options
+from lockllm.engines.vllm import engine, installed_options, options
 from lockllm.facts.observation import By, CheckStatus, Reading, Unobserved
 from tests.engines.future import VERSION, VLLM
 

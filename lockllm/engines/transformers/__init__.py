@@ -1,0 +1,19 @@
+"""`transformers serve`: what it is. Its command line and defaults are read at 5.24.0, its flags at 4.57.1 too."""
+
+from __future__ import annotations
+
+from lockllm.engines.protocol import Identity, Shape
+
+_CLI = (Shape(("serve",)),)
+
+IDENTITY = Identity(
+    name="transformers",
+    module=f"{__name__}.engine",
+    programs={"transformers": _CLI, "transformers-cli": _CLI},
+    modules={
+        "transformers.commands.transformers_cli": _CLI,
+        "transformers.cli.transformers": _CLI,
+        "transformers": _CLI,
+    },
+    starts=("transformers", "serve"),
+)
