@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from lockllm.facts import variables
 from tests.servers import start
+
+if TYPE_CHECKING:
+    from tests.incidents.raw import Place
 
 # Whoever starts the tests in the background may have SIGINT ignored, and every server under test would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -61,6 +66,25 @@ def tiny(tmp_path: Path) -> Path:
 def tiny_gguf(tmp_path: Path) -> Path:
     """A copy of the tiny GGUF, to edit at will."""
     return Path(shutil.copy(TINY / "tiny.gguf", tmp_path / "tiny.gguf"))
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The fake NVML library, compiled once."""
+    from tests.observe import machines
+
+    return machines.build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def place(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """An empty host whose GPUs are what its file says."""
+    from tests.incidents.raw import Place
+
+    ctypes.CDLL(str(library))
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "host" / "machine"))
+    (tmp_path / "host").mkdir()
+    return Place(tmp_path / "host")
 
 
 @pytest.fixture(scope="session")

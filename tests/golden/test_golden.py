@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from lockllm.judge.verify import verify
 from tests.incidents.cases_engines import llama, sglang, transformers
 from tests.incidents.cases_vllm import vllm
 from tests.incidents.raw import Place, Side
-from tests.observe import machines
 
 HERE = Path(__file__).parent
 VLLM_OLD = {"xgrammar": "0.1.21", "flashinfer-python": "0.2.14"}
@@ -51,15 +49,6 @@ MOVED = {
     "llama.cpp-b11549": [({"argv": "llama-server -m {home}/model.gguf -c 256 --temp 0.3 -np 2"}, "serve.ctx_size")],
     "transformers-5.24.0": [({"packages": {"torch": "2.9.2"}}, "packages.torch")],
 }
-
-
-@pytest.fixture
-def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """An empty host with one GPU."""
-    ctypes.CDLL(str(machines.build(tmp_path_factory.mktemp("nvml"))))
-    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "host" / "machine"))
-    (tmp_path / "host").mkdir()
-    return Place(tmp_path / "host")
 
 
 def folder(name: str) -> Path:

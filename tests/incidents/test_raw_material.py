@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sys
 from collections.abc import Mapping
@@ -16,7 +15,6 @@ from lockllm.judge.report import Report, Status
 from lockllm.judge.verify import verify
 from tests.incidents import cases_engines, cases_files, cases_gpus, cases_vllm
 from tests.incidents.raw import Case, Place, locked
-from tests.observe import machines
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,21 +27,6 @@ RECORDS: Mapping[str, Any] = {each["id"]: each for each in map(json.loads, DATA.
 CASES: Mapping[str, Case] = {**cases_vllm.CASES, **cases_engines.CASES, **cases_files.CASES, **cases_gpus.CASES}
 TABLE: Mapping[str, Any] = tomllib.loads((HERE / "told.toml").read_text())
 TOLD, NOT_RAW = TABLE["told"], TABLE["not_raw"]
-
-
-@pytest.fixture(scope="session")
-def nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fake NVML library."""
-    return machines.build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def place(tmp_path: Path, nvml: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """An empty host whose GPUs are what its file says."""
-    ctypes.CDLL(str(nvml))
-    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "host" / "machine"))
-    (tmp_path / "host").mkdir()
-    return Place(tmp_path / "host")
 
 
 def with_status(report: Report, status: Status) -> set[str]:

@@ -12,12 +12,6 @@ from tests.observe.machines import Host
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fake NVML library."""
-    return machines.build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture(scope="session")
 def old_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same without what a driver of the 470 branch does not export."""
     return machines.build(tmp_path_factory.mktemp("nvml-470"), machines.NEWER_THAN_470)

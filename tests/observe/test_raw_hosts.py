@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -131,15 +129,6 @@ FAILED: Mapping[str, str] = {
     "sglang: a variable not read yet": "check.variables_known",
 }
 """Hosts on which a finding fails beside."""
-
-
-@pytest.fixture
-def place(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """An empty host whose GPUs are what its file says."""
-    ctypes.CDLL(str(library))
-    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "host" / "machine"))
-    (tmp_path / "host").mkdir()
-    return Place(tmp_path / "host")
 
 
 def value(seen: Observation, key: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from lockllm.observe.python import environments, startup_code
 from tests.incidents.cases_engines import sglang, transformers
 from tests.incidents.cases_vllm import vllm
 from tests.incidents.raw import Place, Side, locked
-from tests.observe import hosts, machines
+from tests.observe import hosts
 
 PLUGIN = "[{group}]\nnudge = nudge:register\n"
 HOSTS: Mapping[str, Side] = {
@@ -31,15 +30,6 @@ CODE: Mapping[str, Mapping[str, str]] = {
     "a path": {"zz.pth": "/srv/more\n"},
     "an imported module": {"zz.pth": "import hook\n", "hook.py": "print()\n"},
 }
-
-
-@pytest.fixture
-def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """An empty host with one GPU."""
-    ctypes.CDLL(str(machines.build(tmp_path_factory.mktemp("nvml"))))
-    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "host" / "machine"))
-    (tmp_path / "host").mkdir()
-    return Place(tmp_path / "host")
 
 
 def judged(place: Place, engine: str, before: Side, after: Side) -> Report:
