@@ -93,7 +93,7 @@ class _Hits:
     def nearest(self, path: Path, source: str) -> Path | None:
         """The one that the source names by its last part, else the first; never the fact itself."""
         first = next((each for each in self.paths if each != path), None)
-        if first is None or len(self.paths) == 1 or not source:
+        if len(self.paths) == 1:
             return first
         if not self._named:
             self._named = {each[-1]: each for each in reversed(self.paths)}

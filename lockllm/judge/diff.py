@@ -78,8 +78,6 @@ def _change(path: Path, before: Any, after: Any) -> Change | None:
 
 def _moves(changes: list[Change]) -> list[Change]:
     """A file that left under one name and came back under another with the same digest has moved."""
-    if all(change.change == "changed" for change in changes):
-        return changes
     files = [change for change in changes if FILES.holds(change.fact.path)]
     left = {change.before["sha256"]: change for change in files if change.change == "removed"}
     moved: dict[Path, Change] = {}
@@ -105,7 +103,7 @@ def _because(changes: list[Change], before: Lock, after: Lock) -> list[Change]:
     for change in changes:
         fact = change.fact
         via = after.via.get(fact.path) or before.via.get(fact.path) or ""
-        cause = _cause(fact, via, moved, spec) if via or fact.follows_from or fact.causes else None
+        cause = _cause(fact, via, moved, spec)
         if cause is not None:
             direct[fact.path] = cause
     root = {path: keys.dotted(found) for path, found in roots(direct).items()}
@@ -131,6 +129,7 @@ _SETTINGS = {
     "exclude": "other files are left out",
     "absent": "whether a host that has it is a mismatch",
     "asked": "whether a host that is started with it is a mismatch",
+    "accepted": "the value is the host's, not what the spec resolves to",
     "env_open": "other variables may differ",
     "spec": "the checkpoint's path is read from another spec",
     "edition": "rules that came with a release hold or do not",
@@ -171,6 +170,7 @@ def _judging(lock: Lock) -> dict[Path, Any]:
         **({("env_open",): list(lock.env_open)} if lock.env_open else {}),
         **{("absent", *path): "listed" for path in lock.absent},
         **{("asked", *path): value for path, value in lock.asked.items()},
+        **{("accepted", *path): "taken from a host" for path in lock.accepted},
         **{("policy", glob): policy.value for glob, policy in lock.policy.items()},
         **{("requires", keys.dotted(path)): text for path, text in lock.requires.items()},
         **{

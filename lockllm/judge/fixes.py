@@ -12,6 +12,7 @@ from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import Reading
 
 _COMMIT: Path = ("checkpoint", "commit")
+_OF_A_FILE = (("checkpoint", "files"), ("checkpoint", "blake3"))
 
 
 def of(fact: Fact[Any], lock: Lock, readings: Mapping[Path, tuple[Reading, ...]]) -> str:
@@ -19,7 +20,7 @@ def of(fact: Fact[Any], lock: Lock, readings: Mapping[Path, tuple[Reading, ...]]
     if fact.fix != AGAIN:
         return fact.fix
     repo, commit = lock.get("checkpoint.repo"), lock.get("checkpoint.commit")
-    name = fact.path[2] if fact.path[:2] == ("checkpoint", "files") and len(fact.path) == 3 else None
+    name = fact.path[-1] if fact.path[:-1] in _OF_A_FILE else None
     what = f"the locked {name}" if name is not None else "the locked files"
     if not isinstance(repo, str) or not isinstance(commit, str):
         return f"put {what} back into the model's folder"

@@ -13,6 +13,8 @@ from lockllm.facts.keys import Glob
 
 GUARDED = frozenset(name for name, group in registry.GROUP.items() if group.guarded)
 """The groups in which a glob weakens nothing."""
+_OPERATORS = "<>=!~ "
+_EQUAL = "= "
 _GUARDED = {Policy.IGNORE: GUARDED, Policy.REPORT: GUARDED}
 _GUARDED_AT_FIRST = {Policy.IGNORE: frozenset({"checkpoint", "chat_template"})}  # locks of edition 1
 
@@ -88,16 +90,16 @@ def inside(specifier: str, version: str) -> bool:
     from packaging.version import InvalidVersion, Version
 
     def plain(text: str) -> str:
-        return text.replace("b", "") if _build(text.strip("<>=!~ ")) else text
+        return text.replace("b", "") if _build(text.strip(_OPERATORS)) else text
 
     try:
         parts = ",".join(
-            plain(part.strip()) if any(char in part for char in "<>=!~") else f"=={plain(part.strip())}"
+            plain(part.strip()) if part.strip()[:1] in _OPERATORS else f"=={plain(part.strip())}"
             for part in specifier.split(",")
         )
-        return SpecifierSet(parts).contains(Version(plain(version.strip().removeprefix("v"))), prereleases=True)
+        return SpecifierSet(parts).contains(Version(plain(version.strip())), prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
-        return specifier.strip("= ") == version
+        return specifier.strip(_EQUAL) == version
 
 
 def _build(text: str) -> bool:

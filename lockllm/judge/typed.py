@@ -15,10 +15,12 @@ from lockllm.facts import registry
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import ABSENT, NOT_GIVEN, TYPED_WHOLE, By, Observation, Raw, Reading
 
+_NAME: Path = ("engine", "name")
+_VERSION: Path = ("engine", "version")
 SINCE = 2
 """The edition of locks that hold what was typed."""
 _GROUPS = frozenset({"serve", "sampling", "tokenizer", "chat_template"})
-_EMPTY: tuple[Any, ...] = ("{}", {}, [], ())
+_EMPTY: tuple[Any, ...] = ("", "{}", {}, [], ())
 _HOLDS: Mapping[Path, tuple[Path, ...]] = {
     ("serve", "ctx_size"): (("serve", "max_model_len"),),
     ("serve", "cache_type_k"): (("serve", "kv_cache_dtype"),),
@@ -100,36 +102,42 @@ class Typed:
 
     def only_shown(self, fact: Fact[Any]) -> bool:
         """Whether a running server alone told the lock a value: it holds that nobody typed it."""
-        return self.counts and self._lock.asked.get(fact.path) == NOT_GIVEN
+        return self._lock.asked.get(fact.path) == NOT_GIVEN
 
     def gone(self, path: Path) -> bool:
         """Whether an option whose value is pinned was typed when it was locked, and is not typed on this host."""
-        return self.counts and self._lock.asked.get(path, NOT_GIVEN) != NOT_GIVEN and self.left_out(path)
+        return self._lock.asked.get(path, NOT_GIVEN) != NOT_GIVEN and self.left_out(path)
 
     def _same_file(self, expected: Any, found: Any) -> bool:
         """Whether one side says `auto` and the other names the very file that `auto` reads in the model's folder."""
         words = {str(expected), str(found)}
-        if "auto" not in words or len(words) == 1:
+        if "auto" not in words:
             return False
-        readings = self._readings.get(_ITS_FILE, ())
+        readings = self._readings.get(_ITS_FILE)
         held = (readings[0].value if readings else ABSENT) if expected == "auto" else self._lock.values.get(_ITS_FILE)
         digest = held.get("sha256") if isinstance(held, dict) else None
         return digest is not None and digest in {each.removeprefix("sha256:") for each in words}
 
     def _decided(self, path: Path) -> bool:
-        beside = _TOGETHER.get(path)
-        others = list(_HOLDS.get(path, ()))
-        if beside is not None and path in self.asked:
-            sources = {each.source for each in self._readings.get(beside, ())}
-            others += [beside] if self.asked[path].source in sources else []
-        return any(other in self._lock.values or other in self._lock.absent for other in others)
+        """Whether the lock holds what the setting comes to."""
+        return any(map(self._holds, _HOLDS.get(path, ()))) or self._given_beside(path)
+
+    def _given_beside(self, path: Path) -> bool:
+        """Whether the same argument gives a fact that the lock holds."""
+        beside, reading = _TOGETHER.get(path), self.asked.get(path)
+        if beside is None or reading is None or not self._holds(beside):
+            return False
+        return any(each.source == reading.source for each in self._readings.get(beside, ()))
+
+    def _holds(self, path: Path) -> bool:
+        return path in self._lock.values or path in self._lock.absent
 
     def _omitted(self, path: Path, of_lock: bool) -> tuple[Any, ...]:
         from lockllm import engines
 
         known = self._facts(of_lock)
-        name = self._lock.get("engine.name")
-        if not engines.known(name) or known.get(("engine", "name"), name) != name:
+        name = self._lock.values.get(_NAME)
+        if not engines.known(name) or known.get(_NAME) != name:
             return ()
         return engines.load(str(name)).omitted(path, known)
 
@@ -148,10 +156,10 @@ class Typed:
 
     def _release(self, of_lock: bool) -> str:
         known = self._facts(of_lock)
-        return f"{self._lock.get('engine.name')} {known.get(('engine', 'version'), '')}".strip()
+        return " ".join(str(known[path]) for path in (_NAME, _VERSION) if path in known)
 
     def _same_release(self) -> bool:
-        return self._facts(True).get(("engine", "version")) == self._facts(False).get(("engine", "version"))
+        return self._facts(True).get(_VERSION) == self._facts(False).get(_VERSION)
 
 
 def shown(fact: Fact[Any], value: Any, reading: Reading | None) -> Any:
@@ -180,7 +188,5 @@ _SHOWN = frozenset({"serve", "sampling", "kernels", "tokenizer", "chat_template"
 
 
 def _text(value: Any) -> str:
-    if value is ABSENT:
-        return ""
     value = value.value if isinstance(value, Raw) else value
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -18,7 +18,7 @@ from lockllm.judge import causes, fingerprint, fixes, places, ready, typed
 from lockllm.judge.policy import compile_globs, inside
 from lockllm.judge.ready import Expected, Ready
 from lockllm.judge.report import Fingerprints, Report, Result, Status
-from lockllm.judge.witness import NOT_SEEN, Witnesses, Word
+from lockllm.judge.witness import NOT_SEEN, NOT_THERE, Witnesses, Word
 
 _EXTRA = "remove what was added, or run `lockllm lock` if it is meant"
 _OPTION = re.compile(r"argument (--?[\w-]+)")
@@ -158,7 +158,7 @@ class _Judge:
             self._silent and word.seen and readings and readings[0].by >= By.RULE
         ):  # no word of a server that says nothing
             return self._unseen(msgspec.structs.replace(result, seen=False, found=None, source=""), expected.value)
-        return self._differs(result, expected.value, word) if word.seen else self._unseen(result, expected.value)
+        return self._differs(result, expected.value, word.value) if word.seen else self._unseen(result, expected.value)
 
     def _by_name(self, expected: Any, word: Word) -> bool:
         """Whether a lock of edition 1 holds the path of what is its content today: the same path is all that it can tell."""
@@ -169,7 +169,7 @@ class _Judge:
         """What was typed against what was typed, for facts whose value the lock does not hold."""
         more: dict[Path, Result] = {}
         for fact, locked, found, reading in self._typed.differences({**self.results, **held.all}):
-            source = reading.source if reading is not None else "looked for, not there"
+            source = reading.source if reading is not None else NOT_THERE
             blank = Result(
                 fact=fact, status=Status.UNKNOWN, policy=held.policies.of(fact), seen=True, source=source,
                 expected=typed.shown(fact, locked, None), found=typed.shown(fact, found, reading),
@@ -178,7 +178,7 @@ class _Judge:
             if self._typed.cannot_tell(fact.path):
                 more[fact.path] = self._unseen(msgspec.structs.replace(blank, seen=False, found=None), locked)
                 continue
-            more[fact.path] = self._differs(blank, locked, Word(seen=True, value=found, source=source))
+            more[fact.path] = self._differs(blank, locked, found)
         if more:
             every = {**self.results, **more}
             self.results = {path: every[path] for path in registry.ordered(every)}
@@ -186,12 +186,11 @@ class _Judge:
     def _unseen(self, result: Result, value: Any) -> Result:
         fact = result.fact
         if self._typed.left_out(fact.path) and not self._silent:
-            none = msgspec.structs.replace(result, seen=True, source="looked for, not there")
+            none = msgspec.structs.replace(result, seen=True, source=NOT_THERE)
             if same := self._typed.alike(fact, value, ABSENT):
                 return msgspec.structs.replace(none, status=Status.MATCH, found=result.expected, source=same)
             if self._typed.gone(fact.path):
-                none = msgspec.structs.replace(none, found=NOT_GIVEN)
-                return self._differs(none, value, Word(seen=True, source=none.source))
+                return self._differs(msgspec.structs.replace(none, found=NOT_GIVEN), value, ABSENT)
             if self.stage is Stage.PREFLIGHT and self._typed.only_shown(fact):
                 return msgspec.structs.replace(result, status=Status.NOT_DUE, reason="only a running server shows it")
         why = self.witnesses.unobserved(fact.path)
@@ -209,14 +208,14 @@ class _Judge:
             )
         return msgspec.structs.replace(result, status=status, reason=reason, fix=fix, blocking=blocking)
 
-    def _differs(self, result: Result, expected: Any, word: Word) -> Result:
+    def _differs(self, result: Result, expected: Any, found: Any) -> Result:
         fact = result.fact
-        waiver = next((each for each in self._waivers(fact) if self._waives(each, fact, word.value)), None)
+        waiver = next((each for each in self._waivers(fact) if self._waives(each, fact, found)), None)
         if waiver is not None:
             return msgspec.structs.replace(result, status=Status.WAIVED, reason=waiver.reason)
         if result.policy is Policy.IGNORE:
             return msgspec.structs.replace(result, status=Status.IGNORED)
-        if result.policy is Policy.COMPATIBLE and self._compatible(fact, expected, word.value):
+        if result.policy is Policy.COMPATIBLE and self._compatible(fact, expected, found):
             return msgspec.structs.replace(result, status=Status.ALLOWED)
         return msgspec.structs.replace(result, status=Status.MISMATCH, blocking=result.policy is not Policy.REPORT)
 

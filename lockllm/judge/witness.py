@@ -12,6 +12,7 @@ from lockllm.facts.fact import Fact, Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Observation, Reading, Unobserved
 
 NOT_SEEN = "nothing on this host reveals it"
+NOT_THERE = "looked for, not there"
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +37,7 @@ class Witnesses:
         readings = self.readings.get(fact.path, ())
         if not readings:
             if self.complete(fact.path) and fact.path not in self._unobserved:
-                return Word(seen=True, source="looked for, not there")
+                return Word(seen=True, source=NOT_THERE)
             return Word(seen=False)
         first = readings[0]
         best = readings if len(readings) == 1 else [reading for reading in readings if reading.by == first.by]

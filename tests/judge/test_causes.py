@@ -222,3 +222,56 @@ def test_two_arguments_are_two_causes_however_many_endpoints_show_their_values(b
     )
     report = verify(lock, Observation(readings=readings))
     assert {each.fact.key: each.because for each in report.results} == dict.fromkeys(told, None)
+
+
+BYTES = [{"size": 1, "sha256": each * 64} for each in "ab"]
+GENERATION = registry.fact('checkpoint.files."generation_config.json"')
+ATTENTION = registry.fact("kernels.attention")
+TORCH, XFORMERS = registry.fact("packages.torch"), registry.fact("packages.xformers")
+
+
+@pytest.mark.parametrize(
+    ("bases", "row", "source", "expected"),
+    [
+        ((CONFIG, GENERATION), DECLARED, "generation_config.json: torch_dtype", GENERATION),
+        ((CONFIG, GENERATION), DECLARED, "config.json: torch_dtype", CONFIG),
+        ((TORCH, XFORMERS), ATTENTION, "log: xformers", XFORMERS),
+        ((TORCH, XFORMERS), ATTENTION, "log: torch", TORCH),
+        ((TORCH, XFORMERS), ATTENTION, "log", TORCH),
+    ],
+    ids=str,
+)
+def test_verdict_and_diff_follow_the_fact_that_the_source_names(
+    bases: tuple[Any, ...], row: Any, source: str, expected: Any
+) -> None:
+    """What a fact follows from, or may be caused by, where several of those moved."""
+    kinds = [BYTES if base.group == "checkpoint" else ("1", "2") for base in bases]
+    before = {row.path: "float16", **{base.path: each[0] for base, each in zip(bases, kinds, strict=True)}}
+    after = {row.path: "float32", **{base.path: each[1] for base, each in zip(bases, kinds, strict=True)}}
+    readings = tuple(Reading(registry.find(path), value, source, By.FILE) for path, value in after.items())
+    results = verify(Lock(values=before), Observation(readings=readings)).results
+    assert {each.fact.key: each.because for each in results}[row.key] == expected.key
+    changes = diff(Lock(values=before), Lock(values=after, via={row.path: source})).changes
+    assert {each.fact.key: each.because for each in changes}[row.key] == expected.key
+
+
+def test_what_another_argument_gave_is_still_explained_by_what_it_follows_from() -> None:
+    """A value that is typed and follows from nothing is explained by its own argument alone; others by what moved."""
+    locked = {TORCH.path: "1", ATTENTION.path: "a"}
+
+    def cause(by: By, source: str) -> str | None:
+        readings = (Reading(TORCH, "2", "torch", By.FILE), Reading(ATTENTION, "b", source, by))
+        results = verify(Lock(values=locked), Observation(readings=readings)).results
+        return next(each.because for each in results if each.fact == ATTENTION)
+
+    assert cause(By.LOG, "log") == TORCH.key
+    assert cause(By.PROCESS, "argument --attention-backend") is None
+
+
+def test_a_source_that_names_nothing_leaves_the_first_cause() -> None:
+    moved = Moved(FILES)
+    row = fact("sampling.temperature", follows_from=("checkpoint.files",))
+    for source in ("", "-", "somewhere else"):
+        assert moved.base(row, source) == ("checkpoint", "files", "config.json")
+    assert Moved(FILES[:1]).base(row, "generation_config.json") == ("checkpoint", "files", "config.json")
+    assert Moved([]).base(row, "config.json") is None

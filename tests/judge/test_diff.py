@@ -27,6 +27,8 @@ WEAKER = {
     ),
     "absent": ({"absent": frozenset({PARSER})}, "absent.serve.reasoning_parser", None, "listed"),
     "asked": ({"asked": {PARSER: "qwen3"}}, "asked.serve.reasoning_parser", None, "qwen3"),
+    "accepted": ({"accepted": (DTYPE,)}, "accepted.serve.dtype", None, "taken from a host"),
+    "env_open": ({"env_open": ("NCCL_*",)}, "env_open", None, ["NCCL_*"]),
     "spec": ({"spec": "other.toml"}, "spec", None, "other.toml"),
     "edition": ({"edition": 1}, "edition", 2, 1),
 }  # fmt: skip
@@ -157,10 +159,12 @@ def test_how_a_host_is_judged_is_added_changed_or_removed(change: dict[str, Any]
     assert shown.change == words[(shown.before and True, shown.after and True)]
     assert back.change == words[(back.before and True, back.after and True)]
     assert (shown.fact.known, shown.fact.fix, shown.effect) == (False, "", shown.fact.effect)
+    assert shown.fact.type.name == "any value"
     effects = {
         "checkpoint.exclude": "other files are left out", "checkpoint.include": "other files are looked at",
         "absent.serve.reasoning_parser": "whether a host that has it is a mismatch",
         "asked.serve.reasoning_parser": "whether a host that is started with it is a mismatch",
+        "accepted.serve.dtype": "the value is the host's, not what the spec resolves to", "env_open": "other variables may differ",
         "spec": "the checkpoint's path is read from another spec", "edition": "rules that came with a release hold or do not",
     }  # fmt: skip
     assert shown.effect == effects.get(key, "differences are judged otherwise")

@@ -20,6 +20,14 @@ KEYS = (
 )  # fmt: skip
 
 
+WORDS = {
+    Policy.EXACT: "any difference is a reason to refuse",
+    Policy.COMPATIBLE: "a difference is a reason to refuse where it is not tolerable",
+    Policy.REPORT: "shown, never a reason to refuse",
+    Policy.IGNORE: "not compared",
+}
+
+
 class Speaker:
     """An engine that has a word on `serve.dtype` alone."""
 
@@ -57,6 +65,6 @@ def test_every_kind_and_policy_has_words(kind: Kind) -> None:
         row: Fact[Any] = Fact(("serve", "x"), registry.fact("serve.dtype").type, kind, "moves", "fix", policy=policy)
         lines = dict(explain(row, {}).lines)
         assert lines["kind"] == KINDS[kind]
-        assert lines["policy"].startswith(f"{policy.value}: ")
+        assert lines["policy"].startswith(f"{policy.value}: {WORDS[policy]}, because ")
         own = Fact(("serve", "x"), row.type, kind, "moves", "fix", policy=policy, why="it is so", due=Stage.LIVE)
         assert dict(explain(own, {}).lines)["policy"].endswith(", because it is so")

@@ -49,6 +49,11 @@ def test_a_value_that_moved_with_the_file_is_what_the_file_moves(more: dict[str,
     assert kind(judged(**{GENERATION: {"size": 12, "sha256": "2" * 64}, **more}), GENERATION) == ("mismatch", Kind.STEP)
 
 
+def test_what_nothing_reads_from_the_file_does_not_count() -> None:
+    report = judged(**{GENERATION: {"size": 12, "sha256": "2" * 64}, "host__gpu": "NVIDIA A10", "serve__seed": 3})
+    assert kind(report, GENERATION) == ("mismatch", Kind.IDENTITY)
+
+
 def test_a_template_of_another_place_with_the_same_text_has_moved_its_place_alone() -> None:
     assert kind(judged(chat_template__source="--chat-template"), "chat_template.source") == ("mismatch", Kind.IDENTITY)
     other = judged(chat_template__source="--chat-template", chat_template__sha256="d" * 64)

@@ -19,7 +19,8 @@ from lockllm.judge.policy import Policies, compile_globs, inside
         (">=b6000,<b7000", "b6999", True), (">=b6000,<b7000", "b7000", False), ("b6000", "b6000", True), ("b6000", "b6001", False),
         ("=2026a", "2026a", True), ("= main build", "main build", True), ("main build", "other build", False),
         (">=1", "not a version", False), ("not a version", "not a version", True), ("==1.0b1", "1.0b1", True), ("==1.0b1", "1.01", False),
-        ("b6000b", "b6000b", True), ("<1.0b2", "1.0b1", True), ("<1.0b2", "1.0b3", False),
+        ("b6000b", "b6000b", True), ("b6000b", "b6000", False), ("<1.0b2", "1.0b1", True), ("<1.0b2", "1.0b3", False),
+        (">=b5", "b6", True), (">=b5", "b4", False), ("X build", "X build", True), (">=550,", "551", True),
     ],
 )  # fmt: skip
 def test_a_range_is_that_of_pep_440_or_of_builds(specifier: str, version: str, expected: bool) -> None:

@@ -507,3 +507,50 @@ def test_a_waiver_warns_from_the_day_after_its_last() -> None:
 def test_a_running_servers_fact_is_due_where_it_can_be_seen(stage: Stage, due: Stage, status: Status) -> None:
     gap = Unobserved(DTYPE.path, "later", due=due)
     assert outcome(judged(DTYPE, "bfloat16", None, EXACT, stage=stage, unobserved=(gap,)), DTYPE.path)[0] is status
+
+
+def test_a_lock_that_passes_is_best_however_much_of_it_is_informational() -> None:
+    """It may hold more differences than one that fails: its policies let them pass."""
+    seen = Observation(
+        readings=(
+            Reading(STEADY, "vllm", "", By.ENDPOINT),
+            Reading(DTYPE, "float16", "", By.FILE),
+            Reading(DRIVER, "1", "", By.FILE),
+        )
+    )
+    lenient = Lock(
+        values={STEADY.path: "vllm", DTYPE.path: "bfloat16", DRIVER.path: "2"},
+        policy={DTYPE.key: REPORT, DRIVER.key: REPORT},
+    )
+    strict = Lock(values={STEADY.path: "vllm", DTYPE.path: "bfloat16"})
+    reports = [verify(lock, seen, name=name) for name, lock in (("strict", strict), ("lenient", lenient))]
+    assert [report.counts["mismatch"] for report in reports] == [1, 2]
+    assert best(reports).lock == "lenient"
+    assert best(reports).others == ("strict: 1 mismatches, 0 unknown",)
+
+
+def test_a_firm_fact_on_which_witnesses_disagree_allows_nothing() -> None:
+    row = registry.fact("host.gpu")
+    firm = registry.fact(row.firm)
+    lock = Lock(values={row.path: "NVIDIA H100 80GB HBM3", firm.path: "10de:2330"}, policy={row.key: COMPATIBLE})
+    other = Reading(row, "NVIDIA H999", "", By.ENDPOINT)
+    for ids, code in ((("10de:2330", "10de:9999"), 1), (("10de:9999", "10de:2330"), 1), (("10de:2330",) * 2, 0)):
+        both = tuple(Reading(firm, each, "", By.FILE) for each in ids)
+        report = verify(lock, Observation(readings=(other, *both)), only=("host.gpu",))
+        assert report.exit_code == code
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_what_nothing_reveals_says_so_and_how_to_see_it(stage: Stage) -> None:
+    report = judged(DTYPE, "bfloat16", None, EXACT, stage=stage)
+    (result,) = (each for each in report.results if each.fact == DTYPE)
+    assert (result.status, result.seen, result.found, result.blocking) == (UNKNOWN, False, None, True)
+    assert result.reason == "nothing on this host reveals it"
+    assert result.fix == "give a source that shows it (a start log: --log FILE), or lock without it"
+    told = Unobserved(("serve",), "it is asleep", "wake it")
+    (said,) = (
+        each
+        for each in judged(DTYPE, "bfloat16", None, EXACT, stage=stage, unobserved=(told,)).results
+        if each.fact == DTYPE
+    )
+    assert (said.reason, said.fix) == ("it is asleep", "wake it")
