@@ -13,7 +13,7 @@ import threading
 from collections.abc import Collection
 from types import FrameType
 
-from lockllm.cli import _files
+from lockllm.api import files
 
 _before: list[set[int]] = []
 
@@ -46,7 +46,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 def _end(number: int) -> None:
     """Leave nothing behind: what is written beside its target has not been renamed yet."""
-    for path in tuple(_files.PENDING):
+    for path in tuple(files.PENDING):
         with contextlib.suppress(OSError):
             os.unlink(path)
     with contextlib.suppress(OSError):

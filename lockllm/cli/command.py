@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from lockllm import engines
-from lockllm.cli import _files
-from lockllm.cli._observing import spec_of
+from lockllm.api import files
+from lockllm.api.host import spec_of
 from lockllm.documents.lock import Lock
 from lockllm.errors import LockError
 from lockllm.facts import keys
@@ -32,7 +32,7 @@ def command(lock: str, kind: str) -> None:
     It adds no option that the spec left out, unless the value would move without it. What no option of the engine can put in
     force is said in a comment. Files and folders that the spec beside LOCK names are mounted into a container.
     """
-    held = _files.read_lock(lock)
+    held = files.read_lock(lock)
     name, version = held.get("engine.name"), held.get("engine.version")
     if version is not None and not isinstance(version, str):
         raise LockError(f"engine.version is {version!r}", where=lock, fix="run `lockllm lock`")

@@ -6,7 +6,8 @@ import os
 
 import click
 
-from lockllm.cli import _git, _options
+from lockllm.api import git
+from lockllm.cli import _options
 from lockllm.judge.diff import diff as compare
 from lockllm.output import DIFF_FORMATS, diff_pieces
 from lockllm.output.escape import readable
@@ -35,12 +36,12 @@ def command(
     AFTER is ./llm.lock where it is left out; both left out: HEAD against ./llm.lock. Called by git as a diff driver with
     seven arguments, it takes the second and the fifth.
     """
-    if _git.in_conflict(sides, os.environ):
+    if git.in_conflict(sides, os.environ):
         click.echo(f"{readable(sides[0])} is in conflict: resolve it, or run `lockllm lock`")
         return
-    before, after = _git.sides(sides, os.getcwd())
+    before, after = git.sides(sides, os.getcwd())
     result = compare(before.lock, after.lock, names=(before.name, after.name))
-    result = _git.with_templates(result, before, after)
+    result = git.with_templates(result, before, after)
     for piece in diff_pieces(result, format_, **_options.text_options(color, full, quiet, verbose)):
         click.echo(piece, nl=False, color=True)
     ctx.exit(1 if exit_code and result.changes else 0)

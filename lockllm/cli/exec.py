@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from lockllm.cli import _files, _observing, _options, _refusal, _signals, tell
+from lockllm.api import files, host
+from lockllm.cli import _options, _refusal, _signals, tell
 from lockllm.errors import LockllmError
 from lockllm.judge.report import Report
 from lockllm.judge.verify import verify
@@ -74,9 +75,9 @@ def _judge(
     lock_file: str, argv: tuple[str, ...], sources: Mapping[str, Any], skip: tuple[str, ...], allow_unknown: tuple[str, ...],
     gate: str,
 ) -> Report:  # fmt: skip
-    lock = _files.read_lock(lock_file)
+    lock = files.read_lock(lock_file)
     held = [*lock.values, *lock.absent]
-    seen, subject = _observing.observe([lock], "preflight", sources, command=argv, lock_file=lock_file, cache="off")
+    seen, subject = host.observe([lock], "preflight", sources, command=argv, lock_file=lock_file, cache="off")
     return verify(
         lock, seen, name=lock_file, gate=gate, subject=subject,
         skip=_options.globs("--skip", skip, held, must_hit=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lockllm.cli import _files
+from lockllm.api import files
 from lockllm.documents.lock import Lock
 from lockllm.judge import fingerprint
 
@@ -20,8 +20,8 @@ def command(file: str, lock_file: str | None) -> None:
     It has five parts: weights (w), template (t), engine (e), numerics (n), sampling (s). Two ids show at a glance which part
     moved; `?` stands for a part in which something could not be seen, `-` for one that holds nothing.
     """
-    read = _files.read_either(file)
+    read = files.read_either(file)
     if isinstance(read, Lock):
         click.echo(fingerprint.of_lock(read))
     else:
-        click.echo(fingerprint.of_observation(read, _files.read_lock(lock_file) if lock_file else None))
+        click.echo(fingerprint.of_observation(read, files.read_lock(lock_file) if lock_file else None))

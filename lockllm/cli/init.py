@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from lockllm.cli import _files, _inspecting, _options, _starting
+from lockllm.api import files, first_spec, inspection
+from lockllm.cli import _options
 from lockllm.documents.spec_text import write
 from lockllm.errors import UsageError
 
@@ -45,22 +46,22 @@ def command(
         raise UsageError("the file is there already", where=output, fix="name another with -o, or add --force")
     folder = os.path.dirname(os.path.abspath(output)) if output != "-" else os.getcwd()
     if path is not None:
-        start = _starting.of_checkpoint(path, engine, folder)
+        start = first_spec.of_checkpoint(path, engine, folder)
     elif argv is not None:
         if not argv:
             raise UsageError(
                 "no command stands after --", where="the command line", fix="lockllm init -- vllm serve MODEL"
             )
-        start = _starting.of_command(tuple(argv), dict(os.environ), os.getcwd(), folder)
+        start = first_spec.of_command(tuple(argv), dict(os.environ), os.getcwd(), folder)
     else:
-        start = _starting.of_server(sources, folder)
+        start = first_spec.of_server(sources, folder)
     for note in start.notes:
-        click.echo(_inspecting.told(note), err=True)
+        click.echo(inspection.told(note), err=True)
     text = write(start)
     if output == "-":
         click.echo(text, nl=False)
         return
-    _files.write_text(output, text)
+    files.write_text(output, text)
     missing = [
         name
         for name, value in (("the checkpoint", start.repo or start.path), ("the engine", start.engine))

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from lockllm.cli import _inspecting, _options
+from lockllm.api import inspection
+from lockllm.cli import _options
 from lockllm.errors import UsageError
 
 
@@ -45,18 +46,18 @@ def command(
         fix = "lockllm inspect PATH, lockllm inspect -- CMD, or lockllm inspect --log FILE --engine NAME"
         raise UsageError("inspect needs one thing to look at", where="the command line", fix=fix)
     if path is not None:
-        seen = _inspecting.checkpoint(path, engine, engine_version, **files)
+        seen = inspection.checkpoint(path, engine, engine_version, **files)
     elif log is not None:
-        seen = _inspecting.log(log, engine, engine_version)
+        seen = inspection.log(log, engine, engine_version)
     else:
-        seen = _inspecting.command(tuple(argv or ()), dict(os.environ), os.getcwd(), engine_version)
+        seen = inspection.command(tuple(argv or ()), dict(os.environ), os.getcwd(), engine_version)
     for warning in seen.warnings:
-        click.echo(_inspecting.told(warning), err=True)
+        click.echo(inspection.told(warning), err=True)
     if form == "json":
         from lockllm.output.json import inspection as to_json
 
         click.echo(to_json(seen.readings, seen.checks, seen.unobserved), nl=False)
-        ctx.exit(_inspecting.code(seen) if exit_code else 0)
+        ctx.exit(inspection.code(seen) if exit_code else 0)
     from lockllm.output.text import inspection as to_text
 
     style = _options.text_options(color, full, quiet, verbose)
@@ -64,4 +65,4 @@ def command(
     click.echo(
         to_text(seen.readings, seen.checks, seen.unobserved, subject=seen.subject, **style), nl=False, color=True
     )
-    ctx.exit(_inspecting.code(seen) if exit_code else 0)
+    ctx.exit(inspection.code(seen) if exit_code else 0)

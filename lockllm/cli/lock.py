@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from lockllm.cli import _locking, _options, _spec
+from lockllm.api import locking, spec_file
+from lockllm.cli import _options
 
 
 @click.command(short_help="Resolve llm.toml into llm.lock.")
@@ -58,25 +59,25 @@ def command(
     Pins that nothing asks to move are kept. What cannot be known here stands in [unpinned] with the reason. A [variant.NAME]
     is written to llm.NAME.lock.
     """
-    path, read = _spec.read(spec, os.getcwd())
+    path, read = spec_file.read(spec, os.getcwd())
     target = options["output"] or os.path.join(os.path.dirname(path), "llm.lock")
-    targets = _locking.targets(read, target)
+    targets = locking.targets(read, target)
     if options["check"]:
-        ctx.exit(_locking.check(targets, quiet))
-    outcomes = _locking.resolve(targets, options)
+        ctx.exit(locking.check(targets, quiet))
+    outcomes = locking.resolve(targets, options)
     text = _options.text_options(color, full, quiet, verbose)
     code = 0
     for outcome in outcomes:
         if options["dry_run"]:
-            click.echo(_locking.change_text(outcome, format_, text), nl=False, color=True)
+            click.echo(locking.change_text(outcome, format_, text), nl=False, color=True)
         else:
-            _locking.write(outcome)
+            locking.write(outcome)
             if options["oms"] and not outcome.target.variant:
-                from lockllm.cli import _signed
+                from lockllm.api import oms_file
 
-                _signed.write(options["oms"], outcome.filled.lock, read.path)
+                oms_file.write(options["oms"], outcome.filled.lock, read.path)
         if not quiet:
-            click.echo(_locking.summary(outcome, dry_run=options["dry_run"]), err=True, nl=False)
+            click.echo(locking.summary(outcome, dry_run=options["dry_run"]), err=True, nl=False)
         if options["strict"] and outcome.filled.lock.unpinned:
             code = 1
     sys.stdout.flush()

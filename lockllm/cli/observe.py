@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from lockllm.cli import _files, _observing, _options
+from lockllm.api import files, host
+from lockllm.cli import _options
 from lockllm.output.json import observation as to_json
 
 
@@ -31,11 +32,11 @@ def command(
     Judge it anywhere with `lockllm verify --observation FILE`; lock from it with `lockllm lock --observation FILE`.
     """
     lock_file = lock_file or ("llm.lock" if os.path.exists("llm.lock") else "")
-    locks = [_files.read_lock(lock_file)] if lock_file else []
-    seen, _ = _observing.observe(locks, stage, sources, lock_file=lock_file)
+    locks = [files.read_lock(lock_file)] if lock_file else []
+    seen, _ = host.observe(locks, stage, sources, lock_file=lock_file)
     chosen = _options.select(seen, only, skip)
     if output:
-        _files.write_text(output, to_json(chosen))
+        files.write_text(output, to_json(chosen))
         click.echo(f"wrote {output}: {len(chosen.by_path())} facts seen, {len(chosen.unobserved)} not", err=True)
     else:
         click.echo(to_json(chosen), nl=False)

@@ -41,10 +41,10 @@ def command(
     taken too. With --engine the text is that of the server (transformers serve, vLLM, SGLang); without it that of
     `apply_chat_template`. TGI, llama.cpp and Ollama have renderers of their own: ask the server.
     """
-    from lockllm.cli import _inspecting
+    from lockllm.api import inspection
     from lockllm.prompt.command import Given, caveat, compose, shown
 
-    _inspecting.known(engine)
+    inspection.known(engine)
     given = Given(template=template, request=request, tokens=tokens, now=now, engine=engine, version=version)
     found, rendered = compose(_material(path, given) if path is not None else None, given)
     if told := caveat(engine):

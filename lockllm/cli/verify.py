@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from lockllm.cli import _files, _options
+from lockllm.api import files
+from lockllm.cli import _options
 from lockllm.facts.fact import Path
 from lockllm.judge.verify import best, verify
 from lockllm.output import FORMATS, report_pieces
@@ -45,11 +46,11 @@ def command(
     """
     names = locks or ("llm.lock",)
     if oms is None:
-        read = [_files.read_lock(name) for name in names]
+        read = [files.read_lock(name) for name in names]
     else:
-        from lockllm.cli import _signed
+        from lockllm.api import oms_file
 
-        names, read = _signed.locks(oms, locks)
+        names, read = oms_file.locks(oms, locks)
     held = [path for lock in read for path in (*lock.values, *lock.absent)]
     held_checks: list[Path] = [("check", "x")]
     narrowed = {
@@ -59,11 +60,11 @@ def command(
     }
     gate = _options.gate(os.environ)
     if observation is not None:
-        seen, subject = _files.read_observation(observation), f"the observation {observation}"
+        seen, subject = files.read_observation(observation), f"the observation {observation}"
     else:
-        from lockllm.cli import _observing
+        from lockllm.api import host
 
-        seen, subject = _observing.observe(read, stage, {**sources, "silent": quiet}, lock_file=names[0])
+        seen, subject = host.observe(read, stage, {**sources, "silent": quiet}, lock_file=names[0])
     report = best([
         verify(lock, seen, name=name, stage=_options.stage(stage), gate=gate, subject=subject, **narrowed)
         for name, lock in zip(names, read, strict=True)

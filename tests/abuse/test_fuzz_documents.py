@@ -233,7 +233,7 @@ def test_an_observation_of_values_without_end_is_refused_before_it_is_parsed() -
 
 
 def test_a_million_entries_are_refused_by_their_bytes_before_they_are_parsed(tmp_path: Path) -> None:
-    from lockllm.cli._files import read_lock
+    from lockllm.api.files import read_lock
 
     path = tmp_path / "llm.lock"
     with path.open("w") as file:

@@ -6,8 +6,8 @@ import os
 
 import msgspec
 
+from lockllm.api import files
 from lockllm.checkpoint.selection import select
-from lockllm.cli import _files
 from lockllm.documents import oms
 from lockllm.documents.lock import Lock
 from lockllm.errors import UsageError
@@ -17,16 +17,16 @@ def write(path: str, lock: Lock, spec_path: str | None) -> None:
     """The statement of a lock's files, unsigned."""
     repo = lock.get("checkpoint.repo")
     model = repo if isinstance(repo, str) else os.path.basename(os.path.normpath(spec_path or "")) or "checkpoint"
-    _files.write_text(path, oms.write(model, lock))
+    files.write_text(path, oms.write(model, lock))
 
 
 def locks(statement_file: str, named: tuple[str, ...]) -> tuple[tuple[str, ...], list[Lock]]:
     """The locks with their files proven by the statement; without any lock, one of the statement alone."""
-    data = _files.read_bytes(statement_file, UsageError, "write one with `lockllm lock --oms FILE`")
+    data = files.read_bytes(statement_file, UsageError, "write one with `lockllm lock --oms FILE`")
     statement = oms.read(data, statement_file)
     if named or os.path.exists("llm.lock"):
         names = named or ("llm.lock",)
-        return names, [oms.agreed(_files.read_lock(name), statement, name, statement_file) for name in names]
+        return names, [oms.agreed(files.read_lock(name), statement, name, statement_file) for name in names]
     read = select(statement.files, include=("*",)).kept
     unread = sorted(set(statement.files) - set(read))
     kept = msgspec.structs.replace(statement, files={name: statement.files[name] for name in sorted(read)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lockllm.cli import _files
+from lockllm.api import files
 from lockllm.documents import spec as specs
 from lockllm.documents import toml
 from lockllm.documents.spec import Spec
@@ -20,7 +20,7 @@ def read(given: str | None, cwd: str) -> tuple[str, Spec]:
         )
     if os.path.isdir(path):
         path = os.path.join(path, "llm.toml")
-    data = _files.read_bytes(path, SpecError, "write one with `lockllm init PATH`, or name it: lockllm lock SPEC")
+    data = files.read_bytes(path, SpecError, "write one with `lockllm init PATH`, or name it: lockllm lock SPEC")
     text = toml.decode(data, path, SpecError)
     table = ("tool", "lockllm") if os.path.basename(path) == "pyproject.toml" else ()
     return path, specs.read(text, path, table=table)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from lockllm.cli import _files
+from lockllm.api import files
 from lockllm.documents import toml
 from lockllm.documents.lock import Lock, read
 from lockllm.errors import LockError, UsageError
@@ -44,19 +44,21 @@ def in_conflict(given: tuple[str, ...], environ: Mapping[str, str]) -> bool:
 
 def with_templates(diff: Diff, before: Side, after: Side) -> Diff:
     """The diff with both template texts, where they were kept or the Hub's cache has them."""
-    from lockllm.cli import _texts
+    from lockllm.api import template_texts
 
     one, other = before.lock.get("chat_template.sha256"), after.lock.get("chat_template.sha256")
     if not isinstance(one, str) or not isinstance(other, str) or one == other:
         return diff
-    return msgspec.structs.replace(diff, template_before=_texts.of(before.lock), template_after=_texts.of(after.lock))
+    return msgspec.structs.replace(
+        diff, template_before=template_texts.of(before.lock), template_after=template_texts.of(after.lock)
+    )
 
 
 def _side(text: str, cwd: str, shown: str = "") -> Side:
     if text in _EMPTY:
         return Side(shown or text, Lock())
     if os.path.exists(text):
-        return Side(shown or text, _files.read_lock(text))
+        return Side(shown or text, files.read_lock(text))
     revision, colon, path = text.partition(":")
     if not colon:
         path = "./llm.lock"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lockllm import engines
-from lockllm.cli._inspecting import known
+from lockllm.api.inspection import known
 from lockllm.documents.spec_text import Start
 from lockllm.engines.kernel.collect import is_path
 from lockllm.engines.kernel.values import unresolved
@@ -29,7 +29,7 @@ def of_checkpoint(path: str, engine: str | None, folder: str) -> Start:
 
 def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, folder: str) -> Start:
     """A spec for what a command line gives, no default filled in."""
-    from lockllm.cli._world import World
+    from lockllm.api.world import World
     from lockllm.observe.server.command_line import place, plan
 
     first = plan(argv, environ, cwd)
@@ -97,11 +97,11 @@ def _named(
 
 def of_server(sources: Mapping[str, Any], folder: str) -> Start:
     """A spec for what a running server shows: what its engine's defaults would give anyway is left out."""
-    from lockllm.cli import _observing
+    from lockllm.api import host
     from lockllm.observe.server import locate
 
-    request = _observing.request([], "", None, {**sources, "quick": True})
-    seen, subject = _observing.observe([], None, {**sources, "quick": True})
+    request = host.request([], "", None, {**sources, "quick": True})
+    seen, subject = host.observe([], None, {**sources, "quick": True})
     held = {path: value for path, value in values(seen.readings).items() if not isinstance(value, (Absent, Raw))}
     engine = held.get(("engine", "name"))
     if not isinstance(engine, str):

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 
-from lockllm.cli import _files
+from lockllm.api import files
 from lockllm.documents.lock import Lock
 
 _LONGEST = 2**20
@@ -29,7 +29,7 @@ def keep(text: str) -> None:
         os.makedirs(folder(), mode=0o700, exist_ok=True)
         path = os.path.join(folder(), hashlib.sha256(data).hexdigest())
         if not os.path.exists(path):
-            _files.write_text(path, text)
+            files.write_text(path, text)
 
 
 def find(sha256: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from lockllm.cli import _texts
+from lockllm.api import template_texts
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Check, CheckStatus, Reading, Unobserved
 
@@ -51,7 +51,7 @@ def checkpoint(
     )  # fmt: skip
     winner = prompt.resolution.winner
     if winner is not None and winner.text is not None:
-        _texts.keep(winner.text)
+        template_texts.keep(winner.text)
     return Seen(
         subject=path, readings=(*looked.readings, *prompt.readings), checks=(*looked.checks, *prompt.checks),
         unobserved=(*looked.unobserved, *prompt.unobserved), warnings=looked.warnings,

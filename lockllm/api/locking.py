@@ -12,7 +12,8 @@ from typing import Any
 import click
 import msgspec
 
-from lockllm.cli import _files, _options, _texts
+from lockllm.api import files, template_texts
+from lockllm.cli import _options
 from lockllm.documents.lock import Lock
 from lockllm.documents.lock import write as lock_text
 from lockllm.documents.spec import Spec
@@ -62,7 +63,7 @@ def check(found: list[Target], quiet: bool) -> int:
 
     code = 0
     for target in found:
-        held = _files.read_lock(target.path)
+        held = files.read_lock(target.path)
         stale = stale_keys(with_contents(target.spec, held), held)
         code = 1 if stale else code
         if stale:
@@ -75,12 +76,12 @@ def check(found: list[Target], quiet: bool) -> int:
 
 def resolve(found: list[Target], options: dict[str, Any]) -> list[Outcome]:
     """Every variant resolved, before anything is written. Raises ResolveError where host and spec disagree."""
+    from lockllm.api.world import World
     from lockllm.cli._progress import hashing
-    from lockllm.cli._world import World
     from lockllm.resolve import resolve as resolve_spec
     from lockllm.resolve.named import with_contents
 
-    observation = _files.read_observation(options["observation"]) if options["observation"] else None
+    observation = files.read_observation(options["observation"]) if options["observation"] else None
     if observation is None and (options["pin"] or options["accept_observed"]):
         word = "--pin" if options["pin"] else "--accept-observed"
         raise UsageError(
@@ -88,7 +89,7 @@ def resolve(found: list[Target], options: dict[str, Any]) -> list[Outcome]:
             where="the command line",
             fix="add --observation FILE",
         )
-    olds = {each.path: _files.read_lock(each.path) for each in found if _stands(each.path)}
+    olds = {each.path: files.read_lock(each.path) for each in found if _stands(each.path)}
     chosen = _chosen(options, observation, olds.values())
     outcomes = []
     world = World(
@@ -174,9 +175,9 @@ def write(outcome: Outcome) -> None:
     if path == "-":
         click.echo(text, nl=False)
         return
-    if _stands(path) and _files.read_bytes(path, LockError, "") == text.encode():
+    if _stands(path) and files.read_bytes(path, LockError, "") == text.encode():
         return
-    _files.write_text(path, text)
+    files.write_text(path, text)
 
 
 def change(outcome: Outcome) -> Diff:
@@ -186,7 +187,7 @@ def change(outcome: Outcome) -> Diff:
     before, after = old.get("chat_template.sha256"), new.get("chat_template.sha256")
     if before == after or not isinstance(before, str) or not isinstance(after, str):
         return moved
-    return msgspec.structs.replace(moved, template_before=_texts.of(old), template_after=_texts.of(new))
+    return msgspec.structs.replace(moved, template_before=template_texts.of(old), template_after=template_texts.of(new))
 
 
 def change_text(outcome: Outcome, format_: str, options: dict[str, Any]) -> str:

@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lockllm.cli import _options, _texts
+from lockllm.api import template_texts
+from lockllm.cli import _options
 from lockllm.documents.lock import Lock
 from lockllm.facts.observation import Observation
 
@@ -76,7 +77,7 @@ def request(
         environ=started.env if started else dict(os.environ),
         cwd=started.cwd if started else os.getcwd(),
         progress=progress,
-        keep_template=_texts.keep,
+        keep_template=template_texts.keep,
     )
     for lock in locks:
         asked = asked.of_lock(lock)
@@ -101,14 +102,14 @@ def spec_of(lock: Lock, lock_file: str) -> Spec | None:
     """The spec beside the lock, as it stands there; None where there is none that can be read."""
     if lock_file in ("", "-"):
         return None
-    from lockllm.cli import _spec
+    from lockllm.api import spec_file
     from lockllm.errors import LockllmError
 
     beside = os.path.join(os.path.dirname(os.path.abspath(lock_file)), lock.spec)
     if not os.path.isfile(beside):
         return None
     try:
-        return _spec.read(beside, os.getcwd())[1]
+        return spec_file.read(beside, os.getcwd())[1]
     except LockllmError:
         return None
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from lockllm import engines
+from lockllm.api import template_texts
 from lockllm.checkpoint import Look
 from lockllm.checkpoint.listed import Wish
-from lockllm.cli import _texts
 from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec
 from lockllm.engines import Given, Installed
@@ -107,12 +107,17 @@ class World(msgspec.Struct, kw_only=True):
     def recall(self, spec: Spec, old: Lock) -> None:
         """Make the template's text of an older lock known, so that a diff can show it."""
         sha256, commit = old.get("chat_template.sha256"), old.get("checkpoint.commit")
-        if spec.repo is None or not isinstance(commit, str) or not isinstance(sha256, str) or _texts.find(sha256):
+        if (
+            spec.repo is None
+            or not isinstance(commit, str)
+            or not isinstance(sha256, str)
+            or template_texts.find(sha256)
+        ):
             return
         files = self._finder.texts(_asked(spec), commit)
         for candidate in shelve(files.get, tuple(files)).all():
             if candidate.text is not None:
-                _texts.keep(candidate.text)
+                template_texts.keep(candidate.text)
 
     def look(self, spec: Spec, place: Place, version: str, given: Given) -> Observation:
         """One look at files, packages and this machine; the server is the one that the spec plans."""
@@ -132,7 +137,7 @@ class World(msgspec.Struct, kw_only=True):
                 claims=place.path is not None and place.asked is not None,
                 look=self._finder.look(place, _wish(spec, self._counts, version)) if place.listed is not None else None,
                 looks=dict(self._beside(spec, given)),
-                keep_template=_texts.keep,
+                keep_template=template_texts.keep,
                 gpu=self.gpu or "auto",
                 planned=given,
                 environ=dict(os.environ),
