@@ -36,6 +36,10 @@ class UsageError(LockllmError):
     """The command line asks for something that cannot be."""
 
 
+class ArgumentError(UsageError):
+    """An argument is impossible: `where` is its name. The command line spells it as the option of that name."""
+
+
 class ResolveError(LockllmError):
     """The spec cannot be resolved: the Hub, the package index or a local source does not answer."""
 

@@ -10,6 +10,8 @@ import stat
 import sys
 import time
 
+import msgspec
+
 from lockllm.documents import toml
 from lockllm.documents.lock import Lock
 from lockllm.documents.lock import read as read_lock_text
@@ -67,8 +69,6 @@ def read_either(path: str) -> Lock | Observation:
 
 def write_text(path: str, text: str) -> None:
     """Write beside the target, flush, rename: what was there stays until the new text is whole. Links are followed."""
-    import tempfile
-
     target = os.path.realpath(path)
     folder = os.path.dirname(target) or "."
     if os.path.exists(target) and not os.path.isfile(target):
@@ -78,15 +78,19 @@ def write_text(path: str, text: str) -> None:
         raise UsageError("not a regular file", where=path, fix="name a file")
     beside = ""
     try:
-        mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask()
+        mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
         _sweep(folder, os.path.basename(target))
-        descriptor, beside = tempfile.mkstemp(prefix=f".{os.path.basename(target)[:100]}.", dir=folder)
+        beside = os.path.join(folder, f".{os.path.basename(target)[:100]}.{os.urandom(4).hex()}")
         PENDING.add(beside)
+        descriptor = os.open(
+            beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else 0o600
+        )
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(beside, mode)
+        if mode is not None:
+            os.chmod(beside, mode)
         os.replace(beside, target)
     except OSError as cause:
         fix = _FIXES.get(cause.errno or 0, "see to the permissions of its directory")
@@ -101,7 +105,7 @@ def write_text(path: str, text: str) -> None:
 def _lock(data: bytes, path: str) -> Lock:
     if not data.strip():
         raise LockError("the file is empty", where=path, fix="make a lock with `lockllm lock`")
-    return read_lock_text(toml.decode(data, path, LockError), path)
+    return msgspec.structs.replace(read_lock_text(toml.decode(data, path, LockError), path), name=path)
 
 
 def _observation(data: bytes, path: str) -> Observation:
@@ -137,12 +141,6 @@ def _sweep(folder: str, name: str) -> None:
                 status = entry.stat(follow_symlinks=False)
                 if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _DAY:
                     os.unlink(entry.path)
-
-
-def _umask() -> int:
-    held = os.umask(0o022)
-    os.umask(held)
-    return held
 
 
 def _reason(cause: OSError) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lockllm import engines
+from lockllm.api import host
+from lockllm.api.host import Sources
 from lockllm.api.inspection import known
 from lockllm.documents.spec_text import Start
 from lockllm.engines.kernel.collect import is_path
@@ -95,13 +97,12 @@ def _named(
     return found, missing
 
 
-def of_server(sources: Mapping[str, Any], folder: str) -> Start:
+def of_server(sources: Sources, folder: str) -> Start:
     """A spec for what a running server shows: what its engine's defaults would give anyway is left out."""
-    from lockllm.api import host
     from lockllm.observe.server import locate
 
-    request = host.request([], "", None, {**sources, "quick": True})
-    seen, subject = host.observe([], None, {**sources, "quick": True})
+    request = host.request([], None, {**sources, "quick": True})
+    seen, subject = host.look([], None, {**sources, "quick": True})
     held = {path: value for path, value in values(seen.readings).items() if not isinstance(value, (Absent, Raw))}
     engine = held.get(("engine", "name"))
     if not isinstance(engine, str):

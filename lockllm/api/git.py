@@ -12,7 +12,6 @@ from lockllm.api import files
 from lockllm.documents import toml
 from lockllm.documents.lock import Lock, read
 from lockllm.errors import LockError, UsageError
-from lockllm.judge.report import Diff
 
 _EMPTY = ("/dev/null", "nul")
 
@@ -40,18 +39,6 @@ def sides(given: tuple[str, ...], cwd: str) -> tuple[Side, Side]:
 def in_conflict(given: tuple[str, ...], environ: Mapping[str, str]) -> bool:
     """Whether git calls its diff driver for a path that is not merged yet: then it names nothing else."""
     return len(given) == 1 and "GIT_DIFF_PATH_TOTAL" in environ
-
-
-def with_templates(diff: Diff, before: Side, after: Side) -> Diff:
-    """The diff with both template texts, where they were kept or the Hub's cache has them."""
-    from lockllm.api import template_texts
-
-    one, other = before.lock.get("chat_template.sha256"), after.lock.get("chat_template.sha256")
-    if not isinstance(one, str) or not isinstance(other, str) or one == other:
-        return diff
-    return msgspec.structs.replace(
-        diff, template_before=template_texts.of(before.lock), template_after=template_texts.of(after.lock)
-    )
 
 
 def _side(text: str, cwd: str, shown: str = "") -> Side:

@@ -20,19 +20,19 @@ def write(path: str, lock: Lock, spec_path: str | None) -> None:
     files.write_text(path, oms.write(model, lock))
 
 
-def locks(statement_file: str, named: tuple[str, ...]) -> tuple[tuple[str, ...], list[Lock]]:
+def locks(statement_file: str, named: tuple[str, ...]) -> list[Lock]:
     """The locks with their files proven by the statement; without any lock, one of the statement alone."""
     data = files.read_bytes(statement_file, UsageError, "write one with `lockllm lock --oms FILE`")
     statement = oms.read(data, statement_file)
     if named or os.path.exists("llm.lock"):
         names = named or ("llm.lock",)
-        return names, [oms.agreed(files.read_lock(name), statement, name, statement_file) for name in names]
+        return [oms.agreed(files.read_lock(name), statement, name, statement_file) for name in names]
     read = select(statement.files, include=("*",)).kept
     unread = sorted(set(statement.files) - set(read))
     kept = msgspec.structs.replace(statement, files={name: statement.files[name] for name in sorted(read)})
-    lock = oms.expected(kept, statement_file)
+    lock = msgspec.structs.replace(oms.expected(kept, statement_file), name=statement_file)
     if unread:
         more = f" and {len(unread) - 3} more" if len(unread) > 3 else ""
         told = f"not compared, for no engine reads them: {', '.join(unread[:3])}{more}"
         lock = msgspec.structs.replace(lock, warnings=(*lock.warnings, told))
-    return (statement_file,), [lock]
+    return [lock]

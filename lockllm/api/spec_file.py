@@ -10,17 +10,20 @@ from lockllm.documents import toml
 from lockllm.documents.spec import Spec
 from lockllm.errors import SpecError
 
+_NAMES = ("llm.toml", "pyproject.toml")
 
-def read(given: str | None, cwd: str) -> tuple[str, Spec]:
-    """The spec that is named, else llm.toml, else [tool.lockllm] of pyproject.toml."""
-    path = given
-    if path is None:
-        path = next(
-            (name for name in ("llm.toml", "pyproject.toml") if os.path.exists(os.path.join(cwd, name))), "llm.toml"
-        )
+
+def find(folder: str = "") -> str:
+    """The path of a folder's spec: llm.toml, else pyproject.toml."""
+    paths = [os.path.join(folder, name) for name in _NAMES]
+    return next((path for path in paths if os.path.exists(path)), paths[0])
+
+
+def read(path: str) -> Spec:
+    """The spec in a file: all of llm.toml, or [tool.lockllm] of a pyproject.toml. A folder stands for the spec in it."""
     if os.path.isdir(path):
-        path = os.path.join(path, "llm.toml")
+        path = find(path)
     data = files.read_bytes(path, SpecError, "write one with `lockllm init PATH`, or name it: lockllm lock SPEC")
     text = toml.decode(data, path, SpecError)
     table = ("tool", "lockllm") if os.path.basename(path) == "pyproject.toml" else ()
-    return path, specs.read(text, path, table=table)
+    return specs.read(text, path, table=table)

@@ -18,7 +18,7 @@ def moved(ledger: Ledger) -> dict[str, str]:
     One whose times moved alone is read again where a digest of its bytes is known: a touched file holds what it held.
     """
     found = {}
-    for path, noted in ledger.files.items():
+    for path, noted in tuple(ledger.files.items()):
         if (why := _moved(path, noted)) is not None:
             found[path] = why
     return found

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any
 
 import msgspec
@@ -89,7 +90,7 @@ def digest(
 
 
 def _in_threads(work: _Work, count: int) -> None:
-    threads = [threading.Thread(target=work.run, daemon=True) for _ in range(count)]
+    threads = [threading.Thread(target=copy_context().run, args=(work.run,), daemon=True) for _ in range(count)]
     try:
         with contextlib.suppress(RuntimeError):  # a limit on memory or on threads
             for thread in threads:

@@ -8,6 +8,7 @@ import re
 import stat
 import struct
 from collections.abc import Iterator
+from contextvars import ContextVar
 
 import msgspec
 
@@ -57,18 +58,19 @@ class Ledger:
         self.files: dict[str, Noted] = {}
 
 
-_active: list[Ledger] = []
+_active: ContextVar[tuple[Ledger, ...]] = ContextVar("ledgers", default=())
+"""A thread sees the ledgers of whoever started it, if it is started in a copy of that context: two looks do not mix."""
 
 
 @contextlib.contextmanager
 def watching() -> Iterator[Ledger]:
-    """While the block runs, every file that is opened in this process is noted."""
+    """While the block runs, every file that it opens is noted; so is what its threads open, if they run in its context."""
     ledger = Ledger()
-    _active.append(ledger)
+    token = _active.set((*_active.get(), ledger))
     try:
         yield ledger
     finally:
-        _active.remove(ledger)
+        _active.reset(token)
 
 
 def stamp(status: os.stat_result) -> Stamp:
@@ -107,7 +109,7 @@ def timeless(found: Stamp) -> tuple[int, int, int, int]:
 
 def opened(path: str, descriptor: int) -> None:
     """Note a file that was opened."""
-    if _active and not _LIVING.match(path):
+    if _active.get() and not _LIVING.match(path):
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
             seen(path, stamp(status))
@@ -115,13 +117,13 @@ def opened(path: str, descriptor: int) -> None:
 
 def seen(path: str, first: Stamp) -> None:
     """Note how a file looks; of one that is noted already the first word stays."""
-    for ledger in _active:
+    for ledger in _active.get():
         ledger.files.setdefault(os.path.abspath(path), Noted(first))
 
 
 def holds(path: str, held: Held) -> None:
     """Note what is known of a file's bytes."""
-    for ledger in _active:
+    for ledger in _active.get():
         ledger.files.setdefault(os.path.abspath(path), Noted(held.stamp)).add(held)
 
 
@@ -129,11 +131,11 @@ def read(path: str, descriptor: int, raw: bytes, length: int | None = None) -> N
     """Note bytes that were read from an open file: all of it, or the first `length`."""
     import hashlib
 
-    if not _active or len(raw) > 1 << 20 or _LIVING.match(path):
+    if not _active.get() or len(raw) > 1 << 20 or _LIVING.match(path):
         return
     now = stamp(os.fstat(descriptor))
     digest = hashlib.sha256(raw, usedforsecurity=False).hexdigest()
-    for ledger in _active:
+    for ledger in _active.get():
         noted = ledger.files.setdefault(os.path.abspath(path), Noted(now))
         # where it moved since it was opened first, the stamp of then lets the last look read it again
         noted.add(Held("sha256", digest, length, noted.first))

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lockllm import __version__
-from lockllm.errors import LockllmError
+from lockllm.errors import ArgumentError, LockllmError
 
 COMMANDS = {
     "init": "Write an llm.toml from a checkpoint, a command line or a running server.",
@@ -38,6 +38,7 @@ _SIGINT, _SIGPIPE = 2, 13
 """As POSIX numbers them; the module that names them costs a tenth of a short run."""
 _NO_VARIABLE = ""
 """The name of a variable that nobody can set."""
+_POSITIONAL = ("fact", "lock")
 _TRACKER = "https://github.com/lockllm/lockllm/issues"
 
 
@@ -163,9 +164,15 @@ def tell(error: LockllmError) -> None:
     """Print an error, and every further one of the same document, to stderr."""
     for each in (error, *error.also):
         lines = [f"lockllm: {_said(each.what)}"]
-        lines += [f"  in    {_said(each.where)}"] if each.where else []
+        where = _option(each.where) if isinstance(each, ArgumentError) else _said(each.where)
+        lines += [f"  in    {where}"] if where else []
         lines += [f"  fix   {_said(each.fix)}"] if each.fix else []
         print("\n".join(lines).encode("utf-8", "backslashreplace").decode("utf-8"), file=sys.stderr)
+
+
+def _option(argument: str) -> str:
+    """The option that stands for an argument of the API."""
+    return "the command line" if argument in _POSITIONAL else f"--{argument.replace('_', '-')}"
 
 
 def _said(text: str) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lockllm.errors import UsageError
-from lockllm.facts import keys, registry
-from lockllm.facts.fact import Path, Stage
-from lockllm.facts.observation import Observation
+
+if TYPE_CHECKING:
+    from lockllm.api.host import Sources
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,6 +83,9 @@ class AfterDashes(click.Command):
         if "--" in args:
             at = args.index("--")
             ctx.meta[COMMAND] = tuple(args[at + 1 :])
+            if not ctx.meta[COMMAND]:
+                example = f"lockllm {ctx.info_name} -- vllm serve MODEL"
+                raise UsageError("there is no command after --", where="the command line", fix=example)
             args = args[:at]
         return super().parse_args(ctx, args)
 
@@ -102,75 +106,24 @@ def text_options(color: str, full: bool, quiet: bool, verbose: bool, *, err: boo
     return {"color": colored, "width": max(width, 40), "full": full, "quiet": quiet, "verbose": verbose}
 
 
-def globs(
-    option: str, texts: Sequence[str], held: Sequence[Path], *, must_hit: bool = True, of: str = "locked"
-) -> tuple[str, ...]:
-    """Globs of the command line over the held facts. An unquoted file name is taken where it names exactly one fact."""
-    found = []
-    for text in texts:
-        try:
-            glob = keys.Glob(text)
-        except ValueError as cause:
-            raise UsageError(
-                f"{option} {text!r} is no key or glob",
-                where="the command line",
-                fix='write host.* or checkpoint.files."config.json"',
-            ) from cause
-        if any(glob.matches(path) for path in held):
-            found.append(text)
-            continue
-        named = list(dict.fromkeys(path for path in held if text in (path[-1], ".".join(path), ".".join(path[-2:]))))
-        if len(named) > 1:  # a file stands under its sha256 first
-            named = [path for path in named if path[:2] == ("checkpoint", "files")] or named
-        if len(named) == 1:
-            found.append(keys.dotted(named[0]))
-            continue
-        if must_hit:
-            raise _missed(option, text, named, held, of)
-        found.append(text)
-    return tuple(found)
+@contextmanager
+def look_through(options: Mapping[str, Any], *, progress: bool = True, cache: str = "auto") -> Iterator[Sources]:
+    """The sources that options name, while progress of hashing is shown."""
+    from lockllm.cli._progress import hashing
+
+    given: Any = {name: value for name, value in options.items() if name not in ("api_key_env", "cached")}
+    with hashing(enabled=progress and not options.get("quick")) as advance:
+        given["api_key"] = api_key(options.get("api_key_env"), os.environ)
+        given["cache"] = "any" if options.get("cached") else cache
+        given["progress"] = advance
+        yield given
 
 
-def _missed(option: str, text: str, named: Sequence[Path], held: Sequence[Path], of: str) -> UsageError:
-    if named:
-        told = [keys.dotted(path) for path in named]
-        what = f"{option} {text!r} names {len(told)} facts: {', '.join(told[:3])}"
-        return UsageError(what, where="the command line", fix="write one of them in full")
-    known = [keys.dotted(path) for path in held]
-    meant = registry.nearest(text, [*known, *dict.fromkeys(path[0] for path in held)])
-    where = "observation" if of == "observed" else "lock"
-    return UsageError(
-        f"{option} {text!r} hits no {of} fact".replace("no  ", "no "),
-        where="the command line",
-        fix=f"did you mean {meant}?" if meant else f"see the keys in the {where}",
-    )
+def warn(text: str) -> None:
+    """Print a warning to stderr."""
+    from lockllm.output.escape import readable
 
-
-def select(seen: Observation, only: Sequence[str], skip: Sequence[str]) -> Observation:
-    """An observation narrowed to the facts that the globs choose."""
-    import msgspec
-
-    held = [each.fact.path for each in seen.readings] + [each.path for each in seen.unobserved]
-    held += [(*path, "x") for path in seen.complete] + [tuple(each.name.split(".")) for each in seen.checks]
-    held += [row.path for row in registry.ROWS]
-    wanted = globs("--only", only, held, of="observed")
-    unwanted = globs("--skip", skip, held, must_hit=False)
-    if not wanted and not unwanted:
-        return seen
-    inside, outside = [keys.Glob(text) for text in wanted], [keys.Glob(text) for text in unwanted]
-
-    def chosen(path: Path) -> bool:
-        return (not inside or any(glob.matches(path) for glob in inside)) and not any(
-            glob.matches(path) for glob in outside
-        )
-
-    return msgspec.structs.replace(
-        seen,
-        readings=tuple(each for each in seen.readings if chosen(each.fact.path)),
-        unobserved=tuple(each for each in seen.unobserved if chosen(each.path)),
-        checks=tuple(each for each in seen.checks if chosen(tuple(each.name.split(".")))),
-        complete=frozenset(path for path in seen.complete if chosen((*path, "x"))),
-    )
+    click.echo(f"lockllm: warning: {readable(text)}", err=True)
 
 
 def gate(environ: Mapping[str, str]) -> str:
@@ -179,11 +132,6 @@ def gate(environ: Mapping[str, str]) -> str:
     if word not in ("enforce", "warn", "off"):
         raise UsageError(f"LOCKLLM_GATE is {word!r}", where="the environment", fix="set it to enforce, warn or off")
     return word
-
-
-def stage(word: str | None) -> Stage | None:
-    """The stage of that name."""
-    return Stage(word) if word else None
 
 
 def api_key(name: str | None, environ: Mapping[str, str]) -> str | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from lockllm import engines
 from lockllm.api import files
-from lockllm.api.host import spec_of
+from lockllm.api.host import spec_beside
 from lockllm.documents.lock import Lock
 from lockllm.errors import LockError
 from lockllm.facts import keys
@@ -64,7 +64,7 @@ def command(lock: str, kind: str) -> None:
 
 def _paths(held: Lock, lock: str) -> dict[Path, str]:
     """Where the files and folders lie that the spec beside the lock names, by the fact that each is given for."""
-    spec = spec_of(held, lock)
+    spec = spec_beside(held)
     if spec is None:
         return {}
     found: dict[Path, str] = {("checkpoint", "path"): place(spec, spec.path)} if spec.path is not None else {}

@@ -6,9 +6,9 @@ import os
 
 import click
 
+from lockllm import api
 from lockllm.api import git
 from lockllm.cli import _options
-from lockllm.judge.diff import diff as compare
 from lockllm.output import DIFF_FORMATS, diff_pieces
 from lockllm.output.escape import readable
 
@@ -40,8 +40,7 @@ def command(
         click.echo(f"{readable(sides[0])} is in conflict: resolve it, or run `lockllm lock`")
         return
     before, after = git.sides(sides, os.getcwd())
-    result = compare(before.lock, after.lock, names=(before.name, after.name))
-    result = git.with_templates(result, before, after)
+    result = api.diff(before.lock, after.lock, names=(before.name, after.name))
     for piece in diff_pieces(result, format_, **_options.text_options(color, full, quiet, verbose)):
         click.echo(piece, nl=False, color=True)
     ctx.exit(1 if exit_code and result.changes else 0)

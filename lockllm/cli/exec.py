@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from lockllm.api import files, host
+from lockllm import api
 from lockllm.cli import _options, _refusal, _signals, tell
 from lockllm.errors import LockllmError
-from lockllm.judge.report import Report
-from lockllm.judge.verify import verify
 from lockllm.launch.become import become, program
 from lockllm.output import render_report
 from lockllm.output.escape import readable
@@ -38,9 +35,18 @@ from lockllm.output.escape import readable
 @click.pass_context
 def command(
     ctx: click.Context,
-    /, lock_file: str, warn_only: bool, allow_unknown: tuple[str, ...], skip: tuple[str, ...],
-    argv: tuple[str, ...], color: str, full: bool, quiet: bool, verbose: bool, **sources: Any,
-) -> None:  # fmt: skip
+    /,
+    lock_file: str,
+    warn_only: bool,
+    allow_unknown: tuple[str, ...],
+    skip: tuple[str, ...],
+    argv: tuple[str, ...],
+    color: str,
+    full: bool,
+    quiet: bool,
+    verbose: bool,
+    **sources: Any,
+) -> None:
     """Verify files, packages, GPUs and the planned command against a lock, then become the command.
 
     CMD's own options are the planned server, so CMD is the engine's own command: a few programs of the system may stand before
@@ -51,7 +57,10 @@ def command(
     path = program(argv[0], os.environ)
     gate = "warn" if warn_only and _options.gate(os.environ) == "enforce" else _options.gate(os.environ)
     try:
-        report = _judge(lock_file, argv, sources, skip, allow_unknown, gate)
+        with _options.look_through({**sources, "command": argv}, cache="off") as found:
+            report = api.verify(
+                lock_file, stage="preflight", skip=skip, allow_unknown=allow_unknown, gate=gate, **found
+            )
     except LockllmError as error:
         if gate == "enforce":
             raise
@@ -69,17 +78,3 @@ def command(
     click.echo(text, nl=False, err=True, color=True)
     _signals.restore()
     become(path, argv)
-
-
-def _judge(
-    lock_file: str, argv: tuple[str, ...], sources: Mapping[str, Any], skip: tuple[str, ...], allow_unknown: tuple[str, ...],
-    gate: str,
-) -> Report:  # fmt: skip
-    lock = files.read_lock(lock_file)
-    held = [*lock.values, *lock.absent]
-    seen, subject = host.observe([lock], "preflight", sources, command=argv, lock_file=lock_file, cache="off")
-    return verify(
-        lock, seen, name=lock_file, gate=gate, subject=subject,
-        skip=_options.globs("--skip", skip, held, must_hit=False),
-        allow_unknown=_options.globs("--allow-unknown", allow_unknown, held, must_hit=False),
-    )  # fmt: skip

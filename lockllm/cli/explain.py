@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lockllm import engines
-from lockllm.errors import UsageError
-from lockllm.facts import check, keys, registry
-from lockllm.judge.explain import explain
+from lockllm import api, engines
+from lockllm.facts import check, registry
 from lockllm.output.explained import check_text, checks_text, group_text, text
 
 
@@ -29,19 +27,4 @@ def command(fact: str, engine: str | None) -> None:
     if fact in registry.GROUP:
         click.echo(group_text(registry.GROUP[fact], registry.ROWS, registry.FAMILIES), nl=False)
         return
-    try:
-        path = keys.parse(fact)
-    except ValueError as cause:
-        raise UsageError(f"{fact!r} is no key", where="the command line", fix="lockllm explain serve.dtype") from cause
-    found = registry.find(path)
-    if not found.known:
-        kind = "check" if path[0] == "check" else "fact"
-        names = [row.name for row in check.CHECKS] if kind == "check" else [row.key for row in registry.ROWS]
-        meant = registry.nearest(fact, [*names, *registry.GROUP])
-        raise UsageError(
-            f"there is no {kind} {fact}",
-            where="the command line",
-            fix=f"did you mean {meant}?" if meant else "see `lockllm explain checkpoint`",
-        )
-    chosen = [name for name in engines.available() if engine in (None, name)]
-    click.echo(text(explain(found, {name: engines.load(name) for name in chosen})), nl=False)
+    click.echo(text(api.explain(fact, engine=engine)), nl=False)

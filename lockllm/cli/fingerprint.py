@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lockllm.api import files
-from lockllm.documents.lock import Lock
-from lockllm.judge import fingerprint
+from lockllm import api
 
 
 @click.command(short_help="Print the short id of a lock or an observation.")
@@ -20,8 +18,4 @@ def command(file: str, lock_file: str | None) -> None:
     It has five parts: weights (w), template (t), engine (e), numerics (n), sampling (s). Two ids show at a glance which part
     moved; `?` stands for a part in which something could not be seen, `-` for one that holds nothing.
     """
-    read = files.read_either(file)
-    if isinstance(read, Lock):
-        click.echo(fingerprint.of_lock(read))
-    else:
-        click.echo(fingerprint.of_observation(read, files.read_lock(lock_file) if lock_file else None))
+    click.echo(api.fingerprint(file, lock=lock_file))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lockllm.api import files, first_spec, inspection
+from lockllm.api import files, first_spec
 from lockllm.cli import _options
 from lockllm.documents.spec_text import write
 from lockllm.errors import UsageError
@@ -48,15 +48,12 @@ def command(
     if path is not None:
         start = first_spec.of_checkpoint(path, engine, folder)
     elif argv is not None:
-        if not argv:
-            raise UsageError(
-                "no command stands after --", where="the command line", fix="lockllm init -- vllm serve MODEL"
-            )
         start = first_spec.of_command(tuple(argv), dict(os.environ), os.getcwd(), folder)
     else:
-        start = first_spec.of_server(sources, folder)
+        with _options.look_through(sources, progress=False) as found:
+            start = first_spec.of_server(found, folder)
     for note in start.notes:
-        click.echo(inspection.told(note), err=True)
+        _options.warn(note)
     text = write(start)
     if output == "-":
         click.echo(text, nl=False)

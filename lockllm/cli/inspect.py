@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from lockllm import api
 from lockllm.api import inspection
 from lockllm.cli import _options
 from lockllm.errors import UsageError
@@ -33,9 +34,23 @@ from lockllm.errors import UsageError
 @_options.look
 @click.pass_context
 def command(
-    ctx: click.Context, /, path: str | None, log: str | None, engine: str | None, engine_version: str | None, form: str,
-    exit_code: bool,     color: str, full: bool, quiet: bool, verbose: bool, **files: Any,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    /,
+    path: str | None,
+    log: str | None,
+    engine: str | None,
+    engine_version: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    quick: bool,
+    cached: bool,
+    form: str,
+    exit_code: bool,
+    color: str,
+    full: bool,
+    verbose: bool,
+    **_: Any,
+) -> None:
     """Print what one thing says by itself: no lock, no server.
 
     PATH is a checkpoint: a directory, a snapshot of the Hub's cache, an adapter, or a .gguf file. After `--` stands a
@@ -46,23 +61,42 @@ def command(
         fix = "lockllm inspect PATH, lockllm inspect -- CMD, or lockllm inspect --log FILE --engine NAME"
         raise UsageError("inspect needs one thing to look at", where="the command line", fix=fix)
     if path is not None:
-        seen = inspection.checkpoint(path, engine, engine_version, **files)
+        from lockllm.cli._progress import hashing
+
+        with hashing(enabled=not quick) as progress:
+            seen = inspection.checkpoint(
+                path,
+                engine,
+                engine_version,
+                include=include,
+                exclude=exclude,
+                quick=quick,
+                cache="auto" if cached else "off",
+                progress=progress,
+            )
     elif log is not None:
         seen = inspection.log(log, engine, engine_version)
     else:
         seen = inspection.command(tuple(argv or ()), dict(os.environ), os.getcwd(), engine_version)
     for warning in seen.warnings:
-        click.echo(inspection.told(warning), err=True)
+        _options.warn(warning)
     if form == "json":
-        from lockllm.output.json import inspection as to_json
+        click.echo(api.dump(seen), nl=False)
+    else:
+        from lockllm.output.text import inspection as to_text
 
-        click.echo(to_json(seen.readings, seen.checks, seen.unobserved), nl=False)
-        ctx.exit(inspection.code(seen) if exit_code else 0)
-    from lockllm.output.text import inspection as to_text
+        style = _options.text_options(color, full, False, verbose)
+        style.pop("quiet")
+        text = to_text(seen.readings, seen.checks, seen.unobserved, subject=seen.subject, **style)
+        click.echo(text, nl=False, color=True)
+    ctx.exit(1 if exit_code and _fails(seen) else 0)
 
-    style = _options.text_options(color, full, quiet, verbose)
-    style.pop("quiet")
-    click.echo(
-        to_text(seen.readings, seen.checks, seen.unobserved, subject=seen.subject, **style), nl=False, color=True
-    )
-    ctx.exit(inspection.code(seen) if exit_code else 0)
+
+def _fails(seen: inspection.Inspection) -> bool:
+    """Whether a finding fails that a lock without a policy of its own refuses."""
+    from lockllm.facts.check import CHECKS
+    from lockllm.facts.fact import Policy
+    from lockllm.facts.observation import CheckStatus
+
+    blocking = {row.name for row in CHECKS if row.policy is Policy.EXACT}
+    return any(each.status is CheckStatus.FAIL and each.name in blocking for each in seen.checks)

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from lockllm.api import locking, spec_file
-from lockllm.cli import _options
+from lockllm.api import spec_file
+from lockllm.cli import _locking, _options
 
 
 @click.command(short_help="Resolve llm.toml into llm.lock.")
@@ -59,25 +59,26 @@ def command(
     Pins that nothing asks to move are kept. What cannot be known here stands in [unpinned] with the reason. A [variant.NAME]
     is written to llm.NAME.lock.
     """
-    path, read = spec_file.read(spec, os.getcwd())
+    path = spec if spec is not None else spec_file.find()
+    read = spec_file.read(path)
     target = options["output"] or os.path.join(os.path.dirname(path), "llm.lock")
-    targets = locking.targets(read, target)
+    targets = _locking.targets(read, target)
     if options["check"]:
-        ctx.exit(locking.check(targets, quiet))
-    outcomes = locking.resolve(targets, options)
+        ctx.exit(_locking.check(targets, quiet))
+    outcomes = _locking.resolve(targets, options)
     text = _options.text_options(color, full, quiet, verbose)
     code = 0
     for outcome in outcomes:
         if options["dry_run"]:
-            click.echo(locking.change_text(outcome, format_, text), nl=False, color=True)
+            click.echo(_locking.change_text(outcome, format_, text), nl=False, color=True)
         else:
-            locking.write(outcome)
+            _locking.write(outcome)
             if options["oms"] and not outcome.target.variant:
                 from lockllm.api import oms_file
 
                 oms_file.write(options["oms"], outcome.filled.lock, read.path)
         if not quiet:
-            click.echo(locking.summary(outcome, dry_run=options["dry_run"]), err=True, nl=False)
+            click.echo(_locking.summary(outcome, dry_run=options["dry_run"]), err=True, nl=False)
         if options["strict"] and outcome.filled.lock.unpinned:
             code = 1
     sys.stdout.flush()

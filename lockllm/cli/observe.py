@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from lockllm.api import files, host
+from lockllm import api
+from lockllm.api import files
 from lockllm.cli import _options
-from lockllm.output.json import observation as to_json
 
 
 @click.command(short_help="Write down what this host shows, to be judged elsewhere.")
@@ -31,12 +31,12 @@ def command(
 
     Judge it anywhere with `lockllm verify --observation FILE`; lock from it with `lockllm lock --observation FILE`.
     """
-    lock_file = lock_file or ("llm.lock" if os.path.exists("llm.lock") else "")
-    locks = [files.read_lock(lock_file)] if lock_file else []
-    seen, _ = host.observe(locks, stage, sources, lock_file=lock_file)
-    chosen = _options.select(seen, only, skip)
+    lock_file = lock_file or ("llm.lock" if os.path.exists("llm.lock") else None)
+    with _options.look_through(sources) as found:
+        seen = api.observe(lock_file, stage=stage, only=only, skip=skip, **found)
+    text = api.dump(seen)
     if output:
-        files.write_text(output, to_json(chosen))
-        click.echo(f"wrote {output}: {len(chosen.by_path())} facts seen, {len(chosen.unobserved)} not", err=True)
+        files.write_text(output, text)
+        click.echo(f"wrote {output}: {len(seen.by_path())} facts seen, {len(seen.unobserved)} not", err=True)
     else:
-        click.echo(to_json(chosen), nl=False)
+        click.echo(text, nl=False)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from lockllm.prompt.command import Given, Material
+from lockllm import api
 
 
 @click.command(short_help="Render a chat template as the engine would.")
@@ -32,37 +30,36 @@ if TYPE_CHECKING:
 @click.option("--engine-version", "version", metavar="V", help="Its release, where the rules moved.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
-    path: str | None, template: str | None, request: str | None, tokens: str | None, now: str | None,
-    engine: str | None, version: str | None, form: str,
-) -> None:  # fmt: skip
+    path: str | None,
+    template: str | None,
+    request: str | None,
+    tokens: str | None,
+    now: str | None,
+    engine: str | None,
+    version: str | None,
+    form: str,
+) -> None:
     """Render a chat template as the engine would.
 
     PATH is a checkpoint: a directory, a snapshot or repository of the Hub's cache, or a .gguf file; its special tokens are
     taken too. With --engine the text is that of the server (transformers serve, vLLM, SGLang); without it that of
     `apply_chat_template`. TGI, llama.cpp and Ollama have renderers of their own: ask the server.
     """
-    from lockllm.api import inspection
-    from lockllm.prompt.command import Given, caveat, compose, shown
+    from lockllm.prompt.command import shown as printable
 
-    inspection.known(engine)
-    given = Given(template=template, request=request, tokens=tokens, now=now, engine=engine, version=version)
-    found, rendered = compose(_material(path, given) if path is not None else None, given)
-    if told := caveat(engine):
-        click.echo(f"lockllm: warning: {told}", err=True)
+    rendering = api.render(
+        path,
+        request=request,
+        template=template,
+        special_tokens=tokens,
+        now=now,
+        engine=engine,
+        engine_version=version,
+    )
+    if rendering.caveat:
+        click.echo(f"lockllm: warning: {rendering.caveat}", err=True)
     if form == "json":
-        click.echo(json.dumps({"text": rendered.text, "sha256": rendered.sha256, "source": found.source}))
+        document = {"text": rendering.text, "sha256": rendering.sha256, "source": rendering.source}
+        click.echo(json.dumps(document))
         return
-    click.echo(shown(rendered.text, sys.stdout.isatty()).encode(), nl=False)
-
-
-def _material(path: str, given: Given) -> Material:
-    """What the files at a path hold of the prompt. Only headers of weights are read."""
-    from lockllm.checkpoint import look
-    from lockllm.prompt.command import Material
-
-    held = look(path, engine=given.engine, engine_version=given.version, hashing="none")
-    templates = {key: text for key, text in held.gguf.items() if isinstance(text, str)}
-    return Material(
-        path=path, read=held.read, names=held.names, gguf=templates if held.gguf else None,
-        gguf_tokens=held.special_tokens,
-    )  # fmt: skip
+    click.echo(printable(rendering.text, sys.stdout.isatty()).encode(), nl=False)

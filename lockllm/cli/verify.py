@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
+from lockllm import api
 from lockllm.api import files
 from lockllm.cli import _options
-from lockllm.facts.fact import Path
-from lockllm.judge.verify import best, verify
 from lockllm.output import FORMATS, report_pieces
 from lockllm.output.escape import readable
 
@@ -34,54 +33,54 @@ from lockllm.output.escape import readable
 @click.pass_context
 def command(
     ctx: click.Context,
-    /, locks: tuple[str, ...], observation: str | None, oms: str | None, stage: str | None, only: tuple[str, ...],
-    skip: tuple[str, ...], allow_unknown: tuple[str, ...], format_: str, color: str, full: bool, quiet: bool, verbose: bool,
+    /,
+    locks: tuple[str, ...],
+    observation: str | None,
+    oms: str | None,
+    stage: str | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    allow_unknown: tuple[str, ...],
+    format_: str,
+    color: str,
+    full: bool,
+    quiet: bool,
+    verbose: bool,
     **sources: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Check a host against llm.lock, or against each LOCK: one that passes whole is enough.
 
     Reports every difference: expected, found, where it was seen, what it does to the output, how to fix it. What cannot be
     seen is unknown, never ok. Exit codes: 0 all matches; 1 something differs; 3 nothing differs, but something due could not
     be seen. LOCKLLM_GATE=warn or off prints the report and exits 0.
     """
-    names = locks or ("llm.lock",)
     if oms is None:
-        read = [files.read_lock(name) for name in names]
+        read = [files.read_lock(name) for name in locks or ("llm.lock",)]
     else:
         from lockllm.api import oms_file
 
-        names, read = oms_file.locks(oms, locks)
-    held = [path for lock in read for path in (*lock.values, *lock.absent)]
-    held_checks: list[Path] = [("check", "x")]
-    narrowed = {
-        "only": _options.globs("--only", only, held + held_checks),
-        "skip": _options.globs("--skip", skip, held, must_hit=False),
-        "allow_unknown": _options.globs("--allow-unknown", allow_unknown, held, must_hit=False),
+        read = oms_file.locks(oms, locks)
+    chosen: dict[str, Any] = {
+        "stage": stage,
+        "only": only,
+        "skip": skip,
+        "allow_unknown": allow_unknown,
+        "gate": _options.gate(os.environ),
     }
-    gate = _options.gate(os.environ)
     if observation is not None:
-        seen, subject = files.read_observation(observation), f"the observation {observation}"
+        report = api.verify(read, observation, **chosen)
     else:
-        from lockllm.api import host
-
-        seen, subject = host.observe(read, stage, {**sources, "silent": quiet}, lock_file=names[0])
-    report = best([
-        verify(lock, seen, name=name, stage=_options.stage(stage), gate=gate, subject=subject, **narrowed)
-        for name, lock in zip(names, read, strict=True)
-    ])  # fmt: skip
+        with _options.look_through(sources, progress=not quiet) as found:
+            report = api.verify(read, **chosen, **found)
     first = ""
     for piece in report_pieces(report, format_, **_options.text_options(color, full, quiet, verbose)):
         first = first or piece
         click.echo(piece, nl=False, color=True)
     if report.exit_code:
-        _termination_log(first if format_ == "text" else "")
+        from lockllm.cli._refusal import termination_log
+
+        termination_log(first if format_ == "text" else "")
     for warning in report.warnings if format_ not in ("text",) else ():
         click.echo(f"lockllm: warning: {readable(warning)}", err=True)
     sys.stdout.flush()
     ctx.exit(report.exit_code)
-
-
-def _termination_log(text: str) -> None:
-    from lockllm.cli._refusal import termination_log
-
-    termination_log(text)

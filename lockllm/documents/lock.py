@@ -67,6 +67,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
         Path, ...
     ] = ()  # facts taken from a host where the spec resolves to another value: kept until upgraded
     edition: int = 1  # the rules that it is judged by: 1 where the lock names none
+    name: str = ""  # the file that it was read from: the spec beside it may name the checkpoint
     warnings: tuple[str, ...] = ()
 
     def __getitem__(self, fact: Fact[T]) -> T:

@@ -38,7 +38,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     """The options of the command."""
 
     template: str | None = None
-    request: str | None = None
+    request: str | Mapping[str, Any] | None = None  # a file, `-`, or the body itself
     tokens: str | None = None
     now: str | None = None
     engine: str | None = None
@@ -98,14 +98,14 @@ def template(path: str) -> Candidate:
     return Candidate(text.replace("\r\n", "\n").replace("\r", "\n"), path)
 
 
-def request(path: str | None) -> dict[str, Any]:
-    """The body of a chat completion (`-`: standard input), or the first probe where none is named."""
-    if path is None:
+def request(given: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The body of a chat completion: given, in a file, or on standard input (`-`); the first probe where there is none."""
+    if given is None:
         return dict(PROBES["user"].request)
-    found = _object(_read(path, "the request"), path, "the request")
+    found = _object(_read(given, "the request"), given, "the request") if isinstance(given, str) else dict(given)
     if "messages" not in found:
         fix = 'give it as {"messages": [{"role": "user", "content": "…"}]}'
-        raise UsageError("the request holds no messages", where=path, fix=fix)
+        raise UsageError("the request holds no messages", where=given if isinstance(given, str) else "request", fix=fix)
     return found
 
 

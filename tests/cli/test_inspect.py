@@ -97,13 +97,13 @@ def test_a_command_after_dashes_is_read_and_not_run(capsys: pytest.CaptureFixtur
     [
         ([], "lockllm: inspect needs one thing to look at\n"),
         (["model", "--", "vllm"], "lockllm: inspect needs one thing to look at\n"),
-        (["--"], "lockllm: no command stands after --\n"),
+        (["--"], "lockllm: there is no command after --\n"),
         (["/nowhere"], "lockllm: no checkpoint at /nowhere: no such file or directory\n"),
-        (["--log", "/nowhere"], "lockllm: --log needs --engine\n"),
+        (["--log", "/nowhere"], "lockllm: a start log requires the engine's name\n  in    --engine\n"),
         (["--log", "/nowhere", "--engine", "vllm"], "lockllm: the log cannot be read: no such file or directory\n"),
         (
             ["model", "--engine", "vlm"],
-            "lockllm: no engine 'vlm' is known\n  in    --engine\n  fix   did you mean vllm?\n",
+            "lockllm: there is no engine 'vlm'\n  in    --engine\n  fix   did you mean vllm?\n",
         ),
     ],
 )

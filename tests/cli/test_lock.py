@@ -316,20 +316,20 @@ def test_taking_facts_from_a_host_needs_an_observation(folder: Path, call: Call,
     done = call("lock", option, "kernels.*")
     assert done.code == 2
     assert done.err == (
-        f"lockllm: {option} takes facts from an observation, and there is none\n"
-        "  in    the command line\n  fix   add --observation FILE\n"
+        f"lockllm: this requires an observation\n  in    {option}\n"
+        "  fix   give the observation of a host: --observation FILE\n"
     )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--upgrade-fact", "serve.dtpye"), ("lockllm: --upgrade-fact 'serve.dtpye' hits no fact\n  in    the command line\n"
+        (("--upgrade-fact", "serve.dtpye"), ("lockllm: 'serve.dtpye' matches no fact\n  in    --upgrade-fact\n"
          "  fix   did you mean serve.dtype?\n")),
-        (("--upgrade-fact", "a..b"), ("lockllm: --upgrade-fact 'a..b' is no key or glob\n  in    the command line\n"
+        (("--upgrade-fact", "a..b"), ("lockllm: 'a..b' is not a key or glob\n  in    --upgrade-fact\n"
          "  fix   write host.* or checkpoint.files.\"config.json\"\n")),
-        (("--pin", "kernels.x", "--observation", "host.json"), ("lockllm: --pin 'kernels.x' hits no observed fact\n"
-         "  in    the command line\n  fix   see the keys in the observation\n")),
+        (("--pin", "kernels.x", "--observation", "host.json"), ("lockllm: 'kernels.x' matches no observed fact\n"
+         "  in    --pin\n  fix   see the keys in the observation\n")),
         (("--upgrade-facts", "x"), ("lockllm: no such option --upgrade-facts; did you mean --upgrade-fact?\n"
          "  fix   see `lockllm lock --help`\n")),
     ],

@@ -91,8 +91,8 @@ def test_init_looks_at_one_thing(folder: Path, call: Call, arguments: tuple[str,
             "no checkpoint at nowhere: no such file or directory\n  in    nowhere\n  fix   name a directory,"
             " an HF cache snapshot or a .gguf file",
         ),
-        (("--",), "no command stands after --\n  in    the command line\n  fix   lockllm init -- vllm serve MODEL"),
-        (("--engine", "vlm", "model"), "no engine 'vlm' is known\n  in    --engine\n  fix   did you mean vllm?"),
+        (("--",), "there is no command after --\n  in    the command line\n  fix   lockllm init -- vllm serve MODEL"),
+        (("--engine", "vlm", "model"), "there is no engine 'vlm'\n  in    --engine\n  fix   did you mean vllm?"),
     ],
 )
 def test_init_tells_what_it_cannot_look_at(folder: Path, call: Call, arguments: tuple[str, ...], message: str) -> None:
@@ -119,7 +119,7 @@ def test_an_observation_can_be_narrowed(folder: Path, call: Call) -> None:
     assert not any(key.startswith("checkpoint.files") for key in chosen["facts"])
     done = call("observe", "--stage", "preflight", "--only", "checkpoitn")
     assert (done.code, done.err) == (
-        2, "lockllm: --only 'checkpoitn' hits no observed fact\n  in    the command line\n  fix   did you mean checkpoint?\n",
+        2, "lockllm: 'checkpoitn' matches no observed fact\n  in    --only\n  fix   did you mean checkpoint?\n",
     )  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_explaining_can_be_narrowed_to_an_engine(engine: str, call: Call) -> Non
             "check.bos_twice",
             "there is no check check.bos_twice\n  in    the command line\n  fix   did you mean check.bos_once?",
         ),
-        ("a..b", "'a..b' is no key\n  in    the command line\n  fix   lockllm explain serve.dtype"),
+        ("a..b", "'a..b' is not a key\n  in    the command line\n  fix   write one such as serve.dtype"),
         ("zukunft", "there is no fact zukunft\n  in    the command line\n  fix   see `lockllm explain checkpoint`"),
     ],
 )

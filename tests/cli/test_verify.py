@@ -111,19 +111,19 @@ def test_a_verification_can_be_narrowed(
 @pytest.mark.parametrize(
     ("text", "what", "fix"),
     [
-        ("serve.dtpye", "hits no locked fact", "did you mean serve.dtype?"),
-        ("kernels", "hits no locked fact", "see the keys in the lock"),
-        ("tokenizer.json", "hits no locked fact", "see the keys in the lock"),
+        ("serve.dtpye", "matches no locked fact", "did you mean serve.dtype?"),
+        ("kernels", "matches no locked fact", "see the keys in the lock"),
+        ("tokenizer.json", "matches no locked fact", "see the keys in the lock"),
         ("dtype", "names 2 facts: checkpoint.dtype, serve.dtype", "write one of them in full"),
-        ("", "is no key or glob", 'write host.* or checkpoint.files."config.json"'),
-        ("a..b", "is no key or glob", 'write host.* or checkpoint.files."config.json"'),
-        ('"open', "is no key or glob", 'write host.* or checkpoint.files."config.json"'),
+        ("", "is not a key or glob", 'write host.* or checkpoint.files."config.json"'),
+        ("a..b", "is not a key or glob", 'write host.* or checkpoint.files."config.json"'),
+        ('"open', "is not a key or glob", 'write host.* or checkpoint.files."config.json"'),
     ],
 )
 def test_only_what_hits_nothing_is_an_error(host: Path, call: Call, text: str, what: str, fix: str) -> None:
     done = call("verify", "--observation", "good.json", "--only", text)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"lockllm: --only {text!r} {what}\n  in    the command line\n  fix   {fix}\n"
+    assert done.err == f"lockllm: {text!r} {what}\n  in    --only\n  fix   {fix}\n"
 
 
 def test_skipping_everything_checks_nothing(host: Path, call: Call) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lockllm import observe
 from lockllm.errors import UsageError
 from lockllm.facts.observation import By, Unobserved
+from lockllm.observe import Request, observe
 from lockllm.observe.process import proc
 from lockllm.observe.server import find
 from lockllm.observe.web import http
@@ -94,7 +94,7 @@ def test_a_process_that_merely_looks_like_the_server_shows_nothing_of_it(listeni
     with hosts.nobodys_server(listening) as (pid, _):
         if [each.process.pid for each in find.running("lmdeploy")] != [pid]:
             pytest.skip("another LMDeploy runs on this machine")
-        seen = observe.observe(observe.Request(engine="lmdeploy", gpu="none", timeout=0.3))
+        seen = observe(Request(engine="lmdeploy", gpu="none", timeout=0.3))
     what = "does not answer" if listening else "listens on no port"
     reasons = {gap.path: gap.reason for gap in seen.unobserved}
     assert reasons[("engine", "name")] == f"pid {pid} of user nobody {what}, and may not be the server"

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from lockllm import observe
 from lockllm.checkpoint import bounded, cache, links
+from lockllm.observe import Request, observe
 from lockllm.observe.process import proc
 from lockllm.observe.python import environments
 from lockllm.observe.safe import files
@@ -53,7 +53,7 @@ def test_a_folder_that_is_mounted_over_the_model_is_what_the_server_reads(home: 
         found = find.by_pid(pid)
         assert found.process.root == Path(f"/proc/{pid}/root")
         assert files.start(found.process.path(str(model / "generation_config.json")), 100) == b'{"top_k": 7}'
-        seen = observe.observe(observe.Request(pid=pid, gpu="none", quick=True))
+        seen = observe(Request(pid=pid, gpu="none", quick=True))
     digests: dict[str, Any] = {reading.fact.key: reading.value for reading in seen.readings}
     import hashlib
 
@@ -136,6 +136,6 @@ def test_digests_are_kept_for_a_model_that_the_next_server_reads_in_a_namespace_
     (tmp_path / "model").mkdir()
     for folder, kept in ((first, False), (first, True), (second, False), (second, True)):
         with running([(folder, tmp_path / "model")], [home / "bin/vllm", "serve", tmp_path / "model"]) as (pid, _):
-            seen = observe.observe(observe.Request(pid=pid, gpu="none", cache="any", timeout=0.3))
+            seen = observe(Request(pid=pid, gpu="none", cache="any", timeout=0.3))
         evidence = {each.evidence for each in seen.readings if each.fact.path[:2] == ("checkpoint", "files")}
         assert evidence == {"cached" if kept else "computed"}

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from lockllm import observe
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Check, Observation
+from lockllm.observe import Request, observe
 from lockllm.observe.server import model_files
 from tests.conftest import TINY
 from tests.observe import hosts
@@ -54,7 +54,7 @@ def server(home: Path) -> Iterator[int]:
 
 
 def look(pid: int, **words: Any) -> Observation:
-    return observe.observe(observe.Request(pid=pid, gpu="none", cache="any", timeout=0.3, **words))
+    return observe(Request(pid=pid, gpu="none", cache="any", timeout=0.3, **words))
 
 
 def check(seen: Observation, name: str) -> Check:
@@ -242,7 +242,7 @@ def observed(home: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[], obje
 
     monkeypatch.setattr(model_files, "look", slow)
     command = (str(home / "bin/vllm"), "serve", str(home.parent / "model"))
-    return observe.observe(observe.Request(command=command, gpu="none", environ={}, cwd=str(home.parent)))
+    return observe(Request(command=command, gpu="none", environ={}, cwd=str(home.parent)))
 
 
 def test_a_config_file_of_the_command_that_moves_meanwhile_is_a_finding(
@@ -258,7 +258,7 @@ def test_a_config_file_of_the_command_that_moves_meanwhile_is_a_finding(
 
     monkeypatch.setattr(model_files, "look", slow)
     command = (str(home / "bin/vllm"), "serve", str(home.parent / "model"), "--config", str(config))
-    seen = observe.observe(observe.Request(command=command, gpu="none", environ={}, cwd=str(home.parent)))
+    seen = observe(Request(command=command, gpu="none", environ={}, cwd=str(home.parent)))
     found = check(seen, "files_stable")
     assert (found.status.value, found.detail) == ("fail", f"while this host was looked at: {config} changed")
 
@@ -323,9 +323,7 @@ def test_another_server_on_the_port_of_the_one_that_was_looked_at_is_no_match(
             return found
 
         monkeypatch.setattr(model_files, "look", slow)
-        seen = observe.observe(
-            observe.Request(server=f"127.0.0.1:{port}", gpu="none", cache="off", timeout=0.3, checkpoint=str(model))
-        )
+        seen = observe(Request(server=f"127.0.0.1:{port}", gpu="none", cache="off", timeout=0.3, checkpoint=str(model)))
         others[0].communicate("\n")
         first.stdin.close()
     detail = f"pid {others[0].pid} answers on port {port} now, and no longer pid {first.pid}"

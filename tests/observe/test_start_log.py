@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lockllm import observe
 from lockllm.engines import load
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Observation, Reading
+from lockllm.observe import Request, observe
 from lockllm.observe.server import start_log
 from tests.observe import hosts
 
@@ -88,7 +88,7 @@ def server(home: Path) -> Iterator[int]:
 
 
 def look(pid: int, log: Path) -> Observation:
-    return observe.observe(observe.Request(pid=pid, log=str(log), gpu="none", timeout=0.3))
+    return observe(Request(pid=pid, log=str(log), gpu="none", timeout=0.3))
 
 
 def from_log(seen: Observation) -> bool:
@@ -159,4 +159,4 @@ def test_what_is_no_log_is_an_error(tmp_path: Path, server: int, kind: str) -> N
 
 def test_a_missing_log_is_an_error_without_a_server(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        observe.observe(observe.Request(log=str(tmp_path / "none"), gpu="none", command=("true",)))
+        observe(Request(log=str(tmp_path / "none"), gpu="none", command=("true",)))

@@ -98,7 +98,7 @@ def test_what_is_missing_is_told(folder: Path, capsys: pytest.CaptureFixture[str
     for words, what in (
         ([], "no template is named"),
         ([folder / "none"], f"no checkpoint at {folder / 'none'}: no such file or directory"),
-        (["--engine", "vlm", *template], "no engine 'vlm' is known"),
+        (["--engine", "vlm", *template], "there is no engine 'vlm'"),
         ([folder], "the checkpoint has no chat template for this request: none of its files holds one"),
         (["--template", folder / "none"], "the template cannot be read: No such file or directory"),
         (["--template", folder], "the template cannot be read: Is a directory"),

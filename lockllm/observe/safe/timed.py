@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 
@@ -23,7 +24,7 @@ def start(pool: ThreadPoolExecutor, function: Callable[..., Any], *args: Any) ->
             future.set_exception(error)
 
     try:
-        pool.submit(run)
+        pool.submit(copy_context().run, run)
     except RuntimeError:
         run()
     return future
@@ -41,7 +42,7 @@ class Caller:
         self.hung: str = ""
         self._todo: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._work,), daemon=True)
         try:
             self._thread.start()
         except RuntimeError:
