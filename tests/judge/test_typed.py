@@ -203,7 +203,7 @@ def test_a_setting_that_a_hidden_variable_may_give_is_unknown_and_not_gone() -> 
 
 SPELLED = {
     "sglang": (("python3", "-m", "sglang.launch_server", "--model-path", "m"), "0.5.23", [
-        ("--schedule-policy", "fcfs"), ("--fp4-gemm-runner-backend", "auto"), ("--sampling-defaults", "model"), ("--tp", "1"),
+        ("--schedule-policy", "fcfs"), ("--fp4-gemm-backend", "auto"), ("--sampling-defaults", "model"), ("--tp", "1"),
         ("--watchdog-timeout", "9"), ("--stream-interval", "1"), ("--log-level", "debug"), ("--moe-runner-backend", "auto"),
         ("--kv-cache-dtype", "auto"), ("--load-balance-method", "auto"),
     ]),

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from lockllm.engines.kernel.release_data import NOTHING, ReleaseData, at
 from lockllm.engines.kernel.releases import beyond, order
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import ABSENT, Raw
 
-Steps = tuple[tuple[str, Any], ...]
-"""First release and default; `...`: no constant from there on."""
-NOT_KNOWN = ...
 
-
-def at(steps: Steps, version: str, read: Sequence[str]) -> Any:
-    """The default of a release; NOT_KNOWN past the newest one read, and between two that differ."""
-    if beyond(version, read[-1]):
-        return NOT_KNOWN
+def constant(data: ReleaseData, name: str, version: str) -> Any:
+    """The constant default of a release; NOTHING past the newest one read, and between two that differ."""
     numbers = order(version)[0]
-    held = [value for first, value in steps if order(first)[0] <= numbers]
-    if not held:
-        return NOT_KNOWN
-    if all(order(each)[0] != numbers for each in read):
-        later = next(each for each in (*read, version) if order(each)[0] >= numbers)
-        after = [value for first, value in steps if order(first)[0] <= order(later)[0]]
-        return held[-1] if repr(after[-1]) == repr(held[-1]) else NOT_KNOWN
-    return held[-1]
+    if numbers < order(data.releases[0])[0] or beyond(version, data.releases[-1]) or name not in data.defaults:
+        return NOTHING
+    before, *after = data.neighbors(".".join(map(str, numbers)))
+    default = at(data.defaults[name], before)
+    others = [at(data.defaults[name], each) for each in after if data.has(name, each)]
+    return NOTHING if any(repr(each) != repr(default) for each in others) else default
 
 
 def option(path: Path) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lockllm.engines.kernel.omitted import NOT_KNOWN, at, option, text, version
-from lockllm.engines.sglang.options import FACTS, VERSIONS
+from lockllm.engines.kernel.omitted import constant, option, text, version
+from lockllm.engines.kernel.release_data import NOTHING
+from lockllm.engines.sglang.options import DATA, FACTS
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
 
@@ -20,11 +21,9 @@ def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
     release = version(known)
     if not release:
         return ()
-    from lockllm.engines.sglang.default_rows import DEFAULTS
-
     name = _NAMED.get(path) or option(path)
-    default = at(DEFAULTS[name], release, VERSIONS) if name in DEFAULTS else NOT_KNOWN
-    if default is NOT_KNOWN:
+    default = constant(DATA, name, release)
+    if default is NOTHING:
         return ()
     if name == "device" and default is None and (platform := text(known, "host", "platform")):
         return (default, platform)

@@ -14,13 +14,12 @@ import msgspec
 
 from lockllm.engines import Installed, Names
 from lockllm.engines.kernel.argparse import Option, Table, Take, table
-from lockllm.engines.kernel.releases import order, spans
+from lockllm.engines.kernel.release_data import NOTHING, at, load, words
 from lockllm.engines.kernel.values import Kind
-from lockllm.engines.sglang import choice_rows
-from lockllm.engines.sglang.option_rows import READ, ROWS
 from lockllm.facts.fact import Path
 
-VERSIONS = tuple(READ.split())
+DATA = load("sglang")
+VERSIONS = DATA.releases
 NEWEST = VERSIONS[-1]
 
 _TAKES = {
@@ -211,89 +210,47 @@ def operational(name: str) -> bool:
 @lru_cache(maxsize=64)
 def of(version: str) -> Table:
     """The options of a release; between two that were read, those that either may have; past the newest, its own."""
-    found: dict[str, list[str]] = {}
-    takes: dict[str, str] = {}
-    for kind, first, last, name in _rows():
-        if not spans(first, last, version, VERSIONS):
-            continue
-        canonical = ALIASES.get(name, name)
-        found.setdefault(canonical, []).insert(0 if canonical == name else 99, f"--{name}")
-        if canonical == name or canonical not in takes:
-            takes[canonical] = kind
-    return table([_option(name, flags, takes[name]) for name, flags in found.items()])
+    found: dict[str, Option] = {}
+    for name, text in _held(version):
+        made = _option(name, text)
+        before = found.get(name)
+        flags = tuple(dict.fromkeys((*before.flags, *made.flags))) if before is not None else made.flags
+        off = tuple(dict.fromkeys((*before.off, *made.off))) if before is not None else made.off
+        found[name] = msgspec.structs.replace(made, flags=flags, off=off)
+    return table(list(found.values()))
 
 
 @lru_cache(maxsize=64)
 def standing(version: str) -> dict[str, str]:
     """The options of a release that are on their way out -> `retired`, `idle` or `gone`."""
-    return {
-        name.replace("-", "_"): kind
-        for kind, first, last, name in _rows()
-        if kind in ("retired", "idle", "gone") and spans(first, last, version, VERSIONS)
-    }
+    taken = ((name, text.partition(" ")[0]) for name, text in _held(version))
+    return {name: takes for name, takes in taken if takes in ("retired", "idle", "gone")}
 
 
 @lru_cache(maxsize=64)
 def choices(version: str) -> dict[str, frozenset[str]]:
     """Option -> the words that it takes in a release; between two that were read, those of either."""
-    found: dict[str, set[str]] = {}
-    for name, words in _lists(version):
-        found.setdefault(ALIASES.get(name, name).replace("-", "_"), set()).update(words)
-    return {name: frozenset(words) for name, words in found.items()}
+    found: dict[str, frozenset[str]] = {}
+    for name, steps in DATA.values.items():
+        lists = [words(steps, each) for each in DATA.neighbors(version) if DATA.has(name, each)]
+        if lists and all(each is not None for each in lists):
+            found[name] = frozenset().union(*(each for each in lists if each is not None))
+    return found
 
 
-def _lists(version: str) -> Iterator[tuple[str, list[str]]]:
-    names: list[str] = []
-    below = False  # below a line whose releases have this one
-    for line in choice_rows.ROWS.splitlines():
-        words = line.split()
-        if not line.startswith(" "):
-            names = list(_restricted(words, version))
-            continue
-        if not line.startswith("    "):
-            first, _, last = words[0].partition("-")
-            below = spans(first, last, version, VERSIONS)
-            words = words[1:]
-        if below:
-            yield from ((name, words) for name in names)
+def _held(version: str) -> Iterator[tuple[str, str]]:
+    """Every option that a version may have, with what it takes; twice where the releases around it differ."""
+    for name, steps in DATA.options.items():
+        held = (at(steps, each) for each in DATA.neighbors(version))
+        yield from ((name, text) for text in dict.fromkeys(held) if text is not NOTHING)
 
 
-def _restricted(heads: list[str], version: str) -> Iterator[str]:
-    for head in heads:
-        name, at, span = head.partition("@")
-        first, _, last = span.partition("-")
-        if not at or _within(first, last, version):
-            yield name
-
-
-def _within(first: str, last: str, version: str) -> bool:
-    return order(version) >= order(first) and (not last or order(version)[0] <= order(last)[0])
-
-
-def _option(name: str, flags: list[str], kind: str) -> Option:
+def _option(name: str, text: str) -> Option:
+    kind, *others = text.split()
     take, value = _TAKES[kind]
-    value = Kind.JSON_OR_TEXT if name in JSON and value is Kind.TEXT else value
+    long = name.replace("_", "-")
+    flags = tuple(others[1:]) if others[:1] == ["-"] else (f"--{long}", *others)
+    value = Kind.JSON_OR_TEXT if long in JSON and value is Kind.TEXT else value
     off = tuple("--no-" + flag[2:] for flag in flags) if take is Take.BOTH else ()
     bare: Any = () if take is Take.ANY else _BARE.get(kind, True)
-    return Option(name=name.replace("-", "_"), flags=tuple(flags), off=off, take=take, kind=value, bare=bare)
-
-
-@lru_cache(maxsize=1)
-def _rows() -> tuple[tuple[str, str, str, str], ...]:
-    return tuple(_walk())
-
-
-def _walk() -> Iterator[tuple[str, str, str, str]]:
-    kind = first = last = ""
-    for line in ROWS.splitlines():
-        words = line.split()
-        if not words:
-            continue
-        if not line.startswith(" "):
-            kind = words[0]
-            continue
-        if not line.startswith("    "):
-            first, _, last = words[0].partition("-")
-            words = words[1:]
-        for name in words:
-            yield kind, first, last, name
+    return Option(name=name, flags=flags, off=off, take=take, kind=value, bare=bare)

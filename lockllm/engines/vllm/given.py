@@ -15,7 +15,6 @@ from lockllm.engines.kernel.values import secret_name, unresolved
 from lockllm.engines.kernel.variables import contents
 from lockllm.engines.vllm import findings, named_files, options, refusals, variables
 from lockllm.engines.vllm.levels import spelled_out
-from lockllm.engines.vllm.option_rows import ROWS
 from lockllm.engines.vllm.spread import SPREADERS, spread
 from lockllm.engines.vllm.yaml_config import Config, config
 from lockllm.facts.observation import CheckStatus
@@ -127,10 +126,11 @@ def _older(form: Form, said: Reading) -> list[str]:
     if _strays(form, said) or _swallowed(form, said):  # an option took another number of values: `--api-key K MODEL`
         refused += [word.flag for word in said.parsed.words]
     last = {
-        row[3]
+        release
         for flag in refused
-        for row in ROWS
-        if row[3] and (_begins(row[0], flag) if flag.startswith("--") else {flag, flag[:2]} & set(row[4].split()))
+        for name, steps in options.DATA.options.items()
+        for release, short in options.last_spelled(name, steps)
+        if (_begins(name, flag) if flag.startswith("--") else {flag, flag[:2]} & short)
     }
     last.update(refusals.last_releases_that_take(said.parsed, _lists(said, None, None)))
     return sorted(last, key=order, reverse=True)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lockllm.engines import Context
-from lockllm.engines.kernel.omitted import NOT_KNOWN, at, option, text, version
+from lockllm.engines.kernel.omitted import constant, option, text, version
+from lockllm.engines.kernel.release_data import NOTHING
 from lockllm.engines.vllm.case import case
-from lockllm.engines.vllm.options import NEUTRAL, READ, SAME_TAIL
+from lockllm.engines.vllm.options import DATA, NEUTRAL, SAME_TAIL
 from lockllm.facts.fact import Path
 
 _NAMED: Mapping[Path, str] = {
@@ -26,11 +27,9 @@ def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
     release = version(known)
     if not release:
         return ()
-    from lockllm.engines.vllm.default_rows import DEFAULTS
-
     name = _NAMED.get(path) or (f"speculative_config.{path[2]}" if path[1:2] == ("speculative",) else option(path))
-    default = at(DEFAULTS[name], release, READ) if name in DEFAULTS else NOT_KNOWN
-    told = () if default is NOT_KNOWN else (default,)
+    default = constant(DATA, name, release)
+    told = () if default is NOTHING else (default,)
     return (*told, *_resolved(name, default, release, known))
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 
 from lockllm.engines import Names
 from lockllm.engines.kernel.argparse import Option, Table, Take, table
+from lockllm.engines.kernel.release_data import NOTHING, Steps, at, load
 from lockllm.engines.kernel.releases import at_least, below, beyond, order
 from lockllm.engines.kernel.values import Kind
-from lockllm.engines.vllm.option_rows import ROWS
 from lockllm.facts.fact import Path
 
-OLDEST = "0.6.0"
-NEWEST = "0.33.0"
-READ = (
-    "0.6.0 0.6.3 0.6.4 0.6.5 0.6.6 0.7.0 0.7.1 0.7.2 0.7.3 0.8.0 0.8.1 0.8.2 0.8.3 0.8.4 0.8.5 0.9.0 "
-    "0.9.1 0.9.2 0.10.0 "
-    "0.10.1 0.10.1.1 0.10.2 0.11.0 0.11.1 0.11.2 0.12.0 0.13.0 0.14.0 0.14.1 0.16.0 0.17.0 0.17.1 0.18.0 0.18.1 0.19.0 "
-    "0.19.1 0.20.0 0.20.2 0.21.0 0.22.1 0.23.0 0.24.0 0.25.0 0.26.0 0.27.0 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0 0.33.0"
-).split()
-"""The releases whose sources were read."""
+DATA = load("vllm")
+READ = DATA.releases
+OLDEST, NEWEST = READ[0], READ[-1]
 
 SAME_TAIL = frozenset(
     "dtype quantization kv_cache_dtype tensor_parallel_size pipeline_parallel_size data_parallel_size max_model_len "
@@ -164,29 +159,33 @@ def is_read(version: str | None) -> bool:
 @lru_cache(maxsize=64)
 def options(read: str) -> Table:
     """The options of a read release."""
-    return table(
-        [_option(*row, read) for row in ROWS if at_least(read, row[2]) and not (row[3] and beyond(read, row[3]))]
-    )
+    held = ((name, at(steps, read)) for name, steps in DATA.options.items())
+    return table([_option(name, text, read) for name, text in held if text is not NOTHING])
 
 
 @lru_cache(maxsize=1)
 def history() -> dict[str, tuple[str, str]]:
     """Name of every option that any read release has -> first and last release; `""`: still there."""
-    spans: dict[str, tuple[str, str]] = {}
-    for name, _, first, last, _ in ROWS:
-        spans[name] = (spans[name][0] if name in spans else first, last)
-    return spans
+    return {name: (steps[0][0], DATA.last(steps)) for name, steps in DATA.options.items()}
 
 
 @lru_cache(maxsize=64)
 def names(read: str) -> frozenset[str]:
     """The names of the options of a read release."""
-    return frozenset(row[0] for row in ROWS if at_least(read, row[2]) and not (row[3] and beyond(read, row[3])))
+    return frozenset(name for name, steps in DATA.options.items() if at(steps, read) is not NOTHING)
 
 
-def _option(name: str, takes: str, _first: str, _last: str, others: str, read: str) -> Option:
+def last_spelled(name: str, steps: Steps) -> Iterator[tuple[str, frozenset[str]]]:
+    """The last release of each way to spell an option that a newer release spells otherwise, with its short spellings."""
+    for step, after in pairwise(steps):
+        if len(step) > 1:
+            yield READ[READ.index(after[0]) - 1], frozenset(str(step[1]).split()[1:])
+
+
+def _option(name: str, text: str, read: str) -> Option:
+    takes, *others = text.split()
     take, kind = _TAKES[takes]
-    flags = ("--" + name.replace("_", "-"), *others.split())
+    flags = ("--" + name.replace("_", "-"), *others)
     off: list[str] = []
     if take is Take.BOTH:
         long = [flag for flag in flags if flag.startswith("--")]

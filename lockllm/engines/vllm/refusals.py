@@ -16,11 +16,11 @@ import msgspec
 
 from lockllm.engines import Form
 from lockllm.engines.kernel.argparse import Parsed, Problem, Word
+from lockllm.engines.kernel.release_data import Steps
+from lockllm.engines.kernel.release_data import words as words_at
 from lockllm.engines.kernel.releases import at_least, below
 from lockllm.engines.kernel.values import Kind, is_json, stray, unresolved, with_numbers
-from lockllm.engines.vllm.key_rows import KEYS
-from lockllm.engines.vllm.options import NULLABLE, READ, following, names, nearest, options
-from lockllm.engines.vllm.value_rows import PARSERS, VALUES
+from lockllm.engines.vllm.options import DATA, NULLABLE, READ, following, names, nearest, options
 
 _LITERALS = "0.8.5"
 """The last release that reads `--compilation-config` as a Python literal; all else was ever JSON."""
@@ -157,9 +157,9 @@ def _unregistered(parsed: Parsed, known: Lists) -> Iterator[Word]:
 def _of(read: str) -> Lists:
     table = options(read).options
     return Lists(
-        values=_at(VALUES, read),
-        keys=_at(KEYS, read),
-        parsers=_at(PARSERS, read),
+        values=_at(DATA.values, read),
+        keys=_at(DATA.keys, read),
+        parsers=_at(DATA.registered, read),
         json=frozenset(option.name for option in table if option.kind in (Kind.JSON, Kind.JSON_OR_TEXT)),
         text=frozenset(option.name for option in table if option.kind is Kind.JSON_OR_TEXT),
         literal=frozenset({"compilation_config"} if at_least(_LITERALS, read) else ()),
@@ -167,25 +167,14 @@ def _of(read: str) -> Lists:
     )
 
 
-def _at(rows: Mapping[str, tuple[tuple[str, str], ...]], read: str) -> dict[str, frozenset[str]]:
-    """The lists in force at a release. `*`: nothing is refused from there on; `+` and `-`: what came and went."""
+def _at(section: Mapping[str, Steps], read: str) -> dict[str, frozenset[str]]:
+    """The lists in force at a release."""
     found = {}
-    for path, steps in rows.items():
-        held: set[str] | None = None
-        for first, text in steps:
-            if not at_least(read, first):
-                break
-            words = text.split()
-            if words == ["*"]:
-                held = None
-            elif all(word[0] in "+-" and len(word) > 1 for word in words):
-                held = {*(held or ()), *(word[1:] for word in words if word[0] == "+")}
-                held -= {word[1:] for word in words if word[0] == "-"}
-            else:
-                held = set(words)
+    for path, steps in section.items():
+        held = words_at(steps, read)
         if held is not None:
             held |= _ADDED.get(path, frozenset())
-            found[path] = frozenset(held | _NOTHING if "None" in held else held)
+            found[path] = held | _NOTHING if "None" in held else held
     return found
 
 

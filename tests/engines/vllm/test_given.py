@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lockllm.engines.vllm import option_rows, options, refusals
+from lockllm.engines.vllm import options, refusals
 from lockllm.engines.vllm.options import READ
 from lockllm.facts.observation import By
 from tests.engines.vllm.material import DATA, VLLM, facts, failing, form, given
@@ -259,7 +259,7 @@ def test_a_newer_release_parses_and_its_new_options_are_not_refused() -> None:
     assert [check.status.value for check in found.checks if check.name == "check.flags_accepted"] == ["unknown"]
 
 
-NEW = {release: {row[0] for row in option_rows.ROWS if row[2] == release} for release in READ}
+NEW = {release: {name for name, span in options.history().items() if span[0] == release} for release in READ}
 
 
 @pytest.mark.parametrize("release", [release for release in READ if NEW[release]])
