@@ -27,14 +27,6 @@ from lockllm.resolve.releases import Release
 
 _WHOLE = frozenset({"check.files_complete", "check.links_resolve", "check.no_pointer_files", "check.claimed_digests"})
 """The findings of which none may fail where the cache's snapshot is to stand for a commit."""
-_INDEXED = {
-    "vllm": "vllm",
-    "sglang": "sglang",
-    "transformers": "transformers",
-    "lmdeploy": "lmdeploy",
-    "tensorrt-llm": "tensorrt-llm",
-    "llama-cpp-python": "llama-cpp-python",
-}
 
 
 class World(msgspec.Struct, kw_only=True):
@@ -72,7 +64,7 @@ class World(msgspec.Struct, kw_only=True):
             raise ResolveError(
                 "the version of the engine is not known offline", where="--offline", fix="give an exact version"
             )
-        name = _INDEXED.get(engine)
+        name = engines.identity(engine).package_index
         return releases.newest(name, inside) if name else None
 
     def requirements(self, release: Release) -> dict[str, str]:

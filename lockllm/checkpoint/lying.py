@@ -9,7 +9,7 @@ from lockllm.checkpoint.bounded import Malformed, read_head
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
 from lockllm.checkpoint.layout import Found
-from lockllm.checkpoint.selection import CONFIG, ENGINE, TOKENIZER, WEIGHTS, Selection, is_leftover, select
+from lockllm.checkpoint.selection import BUILT, CONFIG, ENGINE, TOKENIZER, WEIGHTS, Selection, is_leftover, select
 from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
@@ -111,7 +111,7 @@ def _whole(found: Found, selection: Selection, findings: Findings) -> None:
     )
     if not has_weights:
         findings.wrong("files_complete", "no weight file is there", "", _AGAIN)
-    if selection.format in {"safetensors", "bin", "pt", "tensorrt-llm"} and "config.json" not in names:
+    if selection.format in {"safetensors", "bin", "pt", BUILT} and "config.json" not in names:
         findings.wrong("files_complete", "config.json is missing", "", _AGAIN)
     if found.layout.file is not None and found.layout.file not in names:
         findings.wrong("files_complete", f"{found.layout.file} cannot be read", found.layout.file, _AGAIN)

@@ -26,7 +26,7 @@ from lockllm.checkpoint import cache as digests
 from lockllm.checkpoint.findings import Findings
 from lockllm.checkpoint.folder import Entry
 from lockllm.checkpoint.layout import Found
-from lockllm.checkpoint.selection import INDEX, PROJECTOR, WEIGHTS, Selection, role
+from lockllm.checkpoint.selection import BUILT, INDEX, PROJECTOR, WEIGHTS, Selection, role
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
@@ -136,7 +136,7 @@ def say(
         said.readings.append(generation.stops({}, parsed.get(generation.GENERATION)))
     else:
         held = parsed.get(source, {})
-        built = selection.format == "tensorrt-llm"
+        built = selection.format == BUILT
         said.readings += config.of_engine_config(held) if built else config.of_config(held, selection.edition)
         said.readings += _generation(parsed, documents.broken, findings, major, said)
         places = quantization.declarations(parsed, selection.edition)
@@ -147,7 +147,7 @@ def say(
         for each in declared.code(parsed, frozenset(files), found.place.cache, findings):
             (said.readings if isinstance(each, Reading) else said.unobserved).append(each)  # type: ignore[arg-type]
     said.readings += declared.processors(parsed_kept(documents, selection))
-    if selection.format == "tensorrt-llm":
+    if selection.format == BUILT:
         _ranks(parsed.get(config.CONFIG, {}), selection, findings)
     said.weights = _of_weights(files, selection, parsed, findings, memory)
     if source == config.CONFIG and selection.format != "peft":

@@ -12,11 +12,12 @@ from fnmatch import fnmatchcase, translate
 
 import msgspec
 
+from lockllm import engines
+from lockllm.engines import Weights
 from lockllm.facts.keys import file_globs
 
-GGUF_ENGINES = frozenset({"llama.cpp", "ollama", "llama-cpp-python"})
-"""Engines that read nothing but GGUF."""
-
+BUILT = "tensorrt-llm"
+"""The format of engines that were built ahead, which only one engine makes and loads."""
 EDITION = 2
 """The rule of today. Files of a lock of edition 1 are chosen by the rule that it was made with."""
 WEIGHTS = "weights"
@@ -57,12 +58,6 @@ _READ = re.compile(r".*\.(json|jinja|model|tiktoken|safetensors|bin|pt|pth|gguf|
 """Suffixes of what a loader reads: such a file is no prose, whatever its name begins with."""
 _NOT_INFERENCE = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "scaler.pt")
 """The only names that vLLM and SGLang leave out of what they glob (`filter_files_not_needed_for_inference`): by their end."""
-_CONSOLIDATED_FIRST = (0, 12)
-"""The vLLM release from which `auto` takes `consolidated*.safetensors` wherever they are (vLLM #28659). Read in
-`model_loader/default_loader.py` of 0.11.2, the last release without it, and of 0.12.0."""
-_GLOBS_BOTH = frozenset({"vllm", "sglang", "tgi"})
-"""Engines that glob `*.safetensors`: without an index, a consolidated copy beside them is loaded too. SGLang takes the
-consolidated set of some model names even beside an index."""
 _FORMATS = {
     "safetensors": "safetensors", "fastsafetensors": "safetensors", "instanttensor": "safetensors",
     "runai_streamer": "safetensors", "runai_streamer_sharded": "safetensors", "sharded_state": "safetensors",
@@ -119,7 +114,12 @@ class Loader(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def globs(self) -> bool:
         """Whether all that ends in a weight's suffix is loaded, whatever its name."""
-        return self.edition >= 2 and self.engine in _GLOBS_BOTH
+        return self.edition >= 2 and self.opens.globs
+
+    @property
+    def opens(self) -> Weights:
+        """The rule of the engine's loader."""
+        return engines.identity(self.engine).weights
 
 
 def select(
@@ -158,7 +158,7 @@ def select(
 def role(name: str, format_: str = "", edition: int = EDITION) -> str:
     """What a file is for."""
     base = name.rpartition("/")[2].lower()
-    if format_ == "tensorrt-llm" and base.endswith(".engine"):
+    if format_ == BUILT and base.endswith(".engine"):
         return ENGINE
     named = _NAMED.get(base)
     if named is not None:
@@ -190,7 +190,7 @@ def _sets(names: list[str], by: Loader) -> dict[str, tuple[str, ...]]:
         return tuple(name for name in top if re.match(wanted, low := name.lower()) and not re.match(unwanted, low))
 
     found = {
-        "tensorrt-llm": those(r".*\.engine\Z"),
+        BUILT: those(r".*\.engine\Z"),
         "safetensors": those(r".*\.safetensors\Z", rf"consolidated|{adapters}"),
         "mistral": those(r"consolidated.*\.safetensors\Z"),
         "bin": those(r".*\.bin\Z", adapters),
@@ -203,24 +203,25 @@ def _sets(names: list[str], by: Loader) -> dict[str, tuple[str, ...]]:
 
 
 def _format(sets: Mapping[str, tuple[str, ...]], names: list[str], by: Loader) -> str:
-    if by.engine in GGUF_ENGINES and "gguf" in sets:
+    if by.opens.gguf_only and "gguf" in sets:
         return "gguf"
-    if "tensorrt-llm" in sets:
-        return "tensorrt-llm"
+    if BUILT in sets:
+        return BUILT
     if "adapter_config.json" in names and "config.json" not in names:
         return "peft"
     if by.edition >= 2:
         named = _FORMATS.get(by.load_format or "", "")
         if named in sets:
             return named
-        if "mistral" in sets and by.engine == "vllm" and _takes_consolidated(by):
+        if "mistral" in sets and _takes_consolidated(by):
             return "mistral"
     return next((kind for kind in ("safetensors", "mistral", "bin", "pt", "gguf", "pth") if kind in sets), "")
 
 
 def _takes_consolidated(by: Loader) -> bool:
-    """Whether vLLM's `auto` looks for a consolidated set first: from one release on."""
-    return by.load_format in _AUTO and (number := _release(by.version)) is not None and number >= _CONSOLIDATED_FIRST
+    """Whether `auto` looks for a consolidated set first: from one release on."""
+    since, number = by.opens.consolidated_since, _release(by.version)
+    return by.load_format in _AUTO and since is not None and number is not None and number >= since
 
 
 def _release(version: str | None) -> tuple[int, int] | None:
@@ -232,7 +233,7 @@ def _beside(names: list[str], sets: Mapping[str, tuple[str, ...]], chosen: str, 
     """The set that is loaded beside the chosen one, or that may be: a consolidated copy that nothing filters out."""
     if chosen != "safetensors" or not by.globs or "mistral" not in sets:
         return ""
-    filtered = by.engine == "vllm" and "model.safetensors.index.json" in names
+    filtered = by.opens.index_filters and "model.safetensors.index.json" in names
     return "" if filtered and _release(by.version) is not None else "mistral"
 
 
@@ -250,9 +251,9 @@ def _never(name: str) -> str | None:
 def _reason(name: str, format_: str, by: Loader) -> str | None:
     parts = name.lower().split("/")
     base, folders = parts[-1], parts[:-1]
-    if format_ == "tensorrt-llm" and base.endswith(".engine"):
+    if format_ == BUILT and base.endswith(".engine"):
         return None
-    if by.engine in GGUF_ENGINES and format_ == "gguf" and not base.endswith(".gguf"):
+    if by.opens.gguf_only and format_ == "gguf" and not base.endswith(".gguf"):
         return "the GGUF file holds what this engine reads"
     own_index = format_ == "mistral" and base.startswith("consolidated") and base.endswith(".safetensors.index.json")
     if by.edition >= 2 and (_CODE.match(base) or (own_index and not folders)):
@@ -287,7 +288,7 @@ def _other_weights(base: str, folders: list[str], format_: str) -> str | None:
         return (
             None if format_ == "mistral" or (format_ == "pth" and base.endswith(".pth")) else "a second set of weights"
         )
-    own = {"mistral": "", "peft": "", "tensorrt-llm": "", "": base.rpartition(".")[2]}.get(format_, format_)
+    own = {"mistral": "", "peft": "", BUILT: "", "": base.rpartition(".")[2]}.get(format_, format_)
     return None if base.endswith("." + own) and not base.startswith("adapter_model") else "a second set of weights"
 
 

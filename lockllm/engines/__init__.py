@@ -24,11 +24,12 @@ from lockllm.engines.protocol import (
     PathGiven,
     Probe,
     Template,
+    Weights,
 )
 
 __all__ = [
     "Answer", "Command", "Context", "Default", "Engine", "Form", "Given", "Identity", "Installed", "MayBeMissing", "Model",
-    "Names", "PathGiven", "Probe", "Template", "available", "built_in", "identity", "known", "load",
+    "Names", "PathGiven", "Probe", "Template", "Weights", "available", "built_in", "identity", "known", "load",
 ]  # fmt: skip
 
 _ROOMS = frozenset({"kernel", "launch", "shown", "source"})

@@ -21,6 +21,24 @@ class Shape(msgspec.Struct, frozen=True):
     wrapper: str = ""  # the name for `engine.wrapper`
 
 
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """The project's own container image, as `lockllm command` names it; `{}` stands for the release."""
+
+    name: str = ""
+    for_cpu: str = ""
+    port: int = 8000  # where the engine answers by itself
+    own_machine_only: bool = False  # it answers its own machine alone until --host says otherwise
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """Which files of a model the engine's loader opens."""
+
+    gguf_only: bool = False  # it reads nothing but GGUF
+    globs: bool = False  # all that ends in `.safetensors` is loaded, whatever its name
+    index_filters: bool = False  # what an index does not name is dropped from that
+    consolidated_since: tuple[int, int] | None = None  # release from which `auto` takes `consolidated*.safetensors`
+
+
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine *is*, before any of its rules is needed: how it starts, what its images and logs look like.
 
@@ -40,9 +58,26 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[str, ...] = ()  # patterns of image names whose entry point takes the engine's arguments
     image_tags: str = ""  # pattern that the tag of such an image must begin with
     command_images: tuple[str, ...] = ()  # patterns of image names that are given a whole command
-    own_registry: bool = (
-        False  # its models come from a registry of its own: the Hugging Face Hub is never asked for one
-    )
+    image: Image = Image()
+    embedded: tuple[str, ...] = ()  # parts of paths of libraries that a program which holds the engine maps
+    titles: tuple[str, ...] = ()  # what the titles begin with that its computing processes give themselves
+    workers: frozenset[str] = frozenset()  # subcommands of processes below the server that carry what it resolved
+    log_start: bytes = b""  # pattern of the line by which its log begins, as the captures of its releases have it
+    log_load: bytes = b""  # of the line by which a server that stays up begins to load another model
+    package_index: str = ""  # the distribution whose releases answer a range of versions
+    beside_others: bool = False  # its distribution is installed in the environments of other engines too
+    own_registry: bool = False  # the Hugging Face Hub is never asked for one of its models
+    layered_store: bool = False  # its models are manifests with layers in a store of its own, and bring settings
+    command_names_model: bool = True  # without a model in its command it loads what a request names
+    shows_download: bool = False  # for a repository it shows the place of the download as its model
+    generation_words: tuple[str, ...] = ("auto",)  # values of `serve.generation_config` that name no folder
+    no_sampling_seed: bool = False  # it cannot hold a seed for requests that name none
+    weights: Weights = Weights()
+    more_sizes: tuple[str, ...] = ()  # kept options that multiply the GPUs used, besides the parallel sizes
+    shares_gpus: Callable[[Mapping[Path, Any]], bool] | None = None
+    """Whether the ranks of data parallelism share the GPUs of tensor parallelism, by the facts in force."""
+    hidden_settings: frozenset[Path] = frozenset()
+    """Settings that a variable may give and that nobody sees where a process has overwritten its environment."""
 
 
 class MayBeMissing(str):
@@ -102,10 +137,14 @@ class PathGiven(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Names(msgspec.Struct, frozen=True):
-    """What a fact may name that is read: a path, with `or_name` that or a name; `inside`: of a folder only that file counts."""
+    """What a fact may name that is read: a path, with `or_name` that or a name; `inside`: of a folder only that file counts.
+
+    `words` mean something to the engine and name no file.
+    """
 
     or_name: bool = False
     inside: str = ""
+    words: tuple[str, ...] = ()
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,8 +33,6 @@ _HOLDS: Mapping[Path, tuple[Path, ...]] = {
 _TOGETHER: Mapping[Path, Path] = {("serve", "seed"): ("sampling", "seed")}
 """Facts that one argument of llama.cpp gives beside another, which decides where it is pinned."""
 
-_BY_VARIABLE: frozenset[Path] = frozenset({("serve", "attention_backend")})
-"""Settings that a variable may give to a vLLM that overwrites its environment: where that is hidden, who knows."""
 _GENERATION: Path = ("serve", "generation_config")
 _ITS_FILE: Path = ("checkpoint", "files", "generation_config.json")
 
@@ -48,8 +46,7 @@ class Typed:
         self._stated = {each.fact.path: each for each in observation.asked if each.by is By.DEFAULT}
         self.asked = {each.fact.path: each for each in observation.asked if each.by is not By.DEFAULT}
         self.whole = TYPED_WHOLE in observation.complete
-        hides = lock.get("engine.name") == "vllm" and ("env",) not in observation.complete
-        self._hidden = _BY_VARIABLE if hides else frozenset()
+        self._env_whole = ("env",) in observation.complete
         self._known: dict[bool, Mapping[Path, Any]] = {}
 
     @property
@@ -76,7 +73,8 @@ class Typed:
 
     def cannot_tell(self, path: Path) -> bool:
         """Whether a setting that was typed when it was locked may be given by a variable that is hidden here."""
-        return path in self._hidden and self._lock.asked.get(path, NOT_GIVEN) != NOT_GIVEN and path not in self.asked
+        typed = self._lock.asked.get(path, NOT_GIVEN) != NOT_GIVEN and path not in self.asked
+        return typed and self._is_hidden(path)
 
     def differences(self, held: Mapping[Path, Any]) -> Iterator[tuple[Fact[Any], Any, Any, Reading | None]]:
         """The settings that were typed on one side only, or otherwise, and whose value the lock does not hold.
@@ -98,7 +96,7 @@ class Typed:
 
     def left_out(self, path: Path) -> bool:
         """Whether the host's command was read and does not type a setting."""
-        return self.whole and path not in self.asked and path[0] in _GROUPS and path not in self._hidden
+        return self.whole and path not in self.asked and path[0] in _GROUPS and not self._is_hidden(path)
 
     def only_shown(self, fact: Fact[Any]) -> bool:
         """Whether a running server alone told the lock a value: it holds that nobody typed it."""
@@ -107,6 +105,12 @@ class Typed:
     def gone(self, path: Path) -> bool:
         """Whether an option whose value is pinned was typed when it was locked, and is not typed on this host."""
         return self._lock.asked.get(path, NOT_GIVEN) != NOT_GIVEN and self.left_out(path)
+
+    def _is_hidden(self, path: Path) -> bool:
+        """Whether a variable may give a setting on this host, whose process has overwritten its environment."""
+        from lockllm import engines
+
+        return not self._env_whole and path in engines.identity(self._lock.get("engine.name")).hidden_settings
 
     def _same_file(self, expected: Any, found: Any) -> bool:
         """Whether one side says `auto` and the other names the very file that `auto` reads in the model's folder."""

@@ -8,29 +8,12 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lockllm import engines
 from lockllm.documents.lock import Lock
 from lockllm.engines import Command
 from lockllm.facts.observation import Raw
 
 KINDS = ("shell", "docker", "kubernetes")
-_IMAGES = {
-    "vllm": "vllm/vllm-openai", "sglang": "lmsysorg/sglang", "llama.cpp": "ghcr.io/ggml-org/llama.cpp",
-    "tgi": "ghcr.io/huggingface/text-generation-inference", "ollama": "ollama/ollama", "lmdeploy": "openmmlab/lmdeploy",
-}  # fmt: skip
-
-
-_CPU_IMAGES = {
-    "vllm": "public.ecr.aws/q9t5s3a7/vllm-cpu-release-repo:v{}", "llama.cpp": "ghcr.io/ggml-org/llama.cpp:server-{}",
-    "tgi": "ghcr.io/huggingface/text-generation-inference:{}-intel-cpu", "ollama": "ollama/ollama:{}",
-}  # fmt: skip
-"""The projects' own images for servers without a GPU."""
-_PORTS = {
-    "vllm": 8000, "sglang": 30000, "llama.cpp": 8080, "tgi": 80, "ollama": 11434, "tensorrt-llm": 8000, "lmdeploy": 23333,
-    "transformers": 8000, "llama-cpp-python": 8000,
-}  # fmt: skip
-"""Where each engine answers by itself."""
-_LOCAL = frozenset({"sglang", "llama.cpp", "tensorrt-llm", "transformers", "llama-cpp-python"})
-"""Engines that answer their own machine alone, which in a container nobody else reaches, until --host says otherwise."""
 INSIDE = "/models"
 
 
@@ -50,11 +33,12 @@ def write(command: Command, lock: Lock, kind: str, mounted: Mapping[str, str] = 
     """The command as text of that kind; what no flag can put in force is said in comments."""
     if kind == "shell":
         return _shell(command)
-    name = _text(lock, "engine.name") or ""
-    argv = (*command.argv, "--host", "0.0.0.0") if name in _LOCAL and "--host" not in command.argv else command.argv
+    image = engines.identity(lock.get("engine.name")).image
+    outside = image.own_machine_only and "--host" not in command.argv
+    argv = (*command.argv, "--host", "0.0.0.0") if outside else command.argv
     notes = [*command.notes]
-    if lock.get("host.platform") == "cpu" and _text(lock, "engine.image") is None and name not in _CPU_IMAGES:
-        notes.append(f"no image of {name} for CPUs is known: name your own")
+    if lock.get("host.platform") == "cpu" and _text(lock, "engine.image") is None and not image.for_cpu:
+        notes.append(f"no image of {_text(lock, 'engine.name') or ''} for CPUs is known: name your own")
     told = Command(argv=argv, env=command.env, notes=tuple(notes))
     return {"docker": _docker, "kubernetes": _kubernetes}[kind](told, lock, mounted)
 
@@ -69,7 +53,7 @@ def _shell(command: Command) -> str:
 
 
 def _docker(command: Command, lock: Lock, mounted: Mapping[str, str]) -> str:
-    port = _PORTS.get(_text(lock, "engine.name") or "", 8000)
+    port = engines.identity(lock.get("engine.name")).image.port
     words = ["docker run --rm --ipc=host", *_gpus(lock), f"-p {port if port > 1024 else 8080}:{port}"]
     words += [f"-v {shlex.quote(f'{host}:{inside}:ro')}" for host, inside in mounted.items()]
     words += [f"-e {shlex.quote(f'{name}={value}')}" for name, value in command.env.items()]
@@ -105,7 +89,7 @@ def _kubernetes(command: Command, lock: Lock, mounted: Mapping[str, str]) -> str
     ]
     lines += [
         "          ports:",
-        f"            - {{containerPort: {_PORTS.get(_text(lock, 'engine.name') or '', 8000)}}}",
+        f"            - {{containerPort: {engines.identity(lock.get('engine.name')).image.port}}}",
     ]
     if command.env:
         lines.append("          env:")
@@ -136,12 +120,11 @@ def _kubernetes(command: Command, lock: Lock, mounted: Mapping[str, str]) -> str
 def _image(lock: Lock) -> str:
     image, digest = _text(lock, "engine.image"), _text(lock, "engine.image_digest")
     if image is None:
-        name = _text(lock, "engine.name") or ""
+        name = _text(lock, "engine.name") or "IMAGE"
         version = _text(lock, "engine.version") or "latest"
-        prefix = "v" if name in ("vllm", "sglang", "lmdeploy") else "server-cuda-" if name == "llama.cpp" else ""
-        image = f"{_IMAGES.get(name, name or 'IMAGE')}:{prefix}{version}"
-        if lock.get("host.platform") == "cpu":
-            image = _CPU_IMAGES[name].format(version) if name in _CPU_IMAGES else "IMAGE"
+        own = engines.identity(name).image
+        form = (own.for_cpu or "IMAGE") if lock.get("host.platform") == "cpu" else own.name or f"{name}:{{}}"
+        image = form.replace("{}", version)
     if digest is None:
         return image
     return f"{re.sub(r':[^:/@]+$', '', image.partition('@')[0])}@{digest.rpartition('@')[2]}"

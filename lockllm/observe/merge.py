@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from lockllm import engines
 from lockllm.checkpoint import Look
 from lockllm.engines import Context, Engine, Given
 from lockllm.engines.kernel import typed as asked
@@ -86,7 +87,7 @@ def given(pile: Pile, request: Request, serving: Serving, said: Said | None = No
         if reading.fact.path not in told and not _is_idle(reading, plan.given, request, serving)
     )
     if unread(plan.given, ("serve", "args")) is None:
-        pile.complete |= _SAID_WHOLE if plan.given.engine != "ollama" else {("serve", "args")}
+        pile.complete |= {("serve", "args")} if engines.identity(plan.given.engine).layered_store else _SAID_WHOLE
     pile.asked += asked.typed(plan.given, serving.installed)
     whole = serving.found is None or serving.found.process.env_whole
     if whole:

@@ -137,7 +137,7 @@ def refuse_impossible(spec: Spec) -> None:
         SpecError(f"{spec.engine} cannot hold sampling.seed", where=spec.where("sampling.seed"),
                   fix="set serve.seed, and send `seed` with each request")
         for path in spec.values
-        if path == ("sampling", "seed") and spec.engine in ("vllm", "sglang", "tgi", "transformers", "lmdeploy")
+        if path == ("sampling", "seed") and engines.identity(spec.engine).no_sampling_seed
     ]  # fmt: skip
     if problems:
         raise problems[0]

@@ -106,7 +106,8 @@ def _template(spec: Spec, engine: Any, value: str) -> engines.Template | None:
 def _generation(spec: Spec, engine: Any, value: str, only: Path | None = None) -> dict[Path, Any]:
     """The sampling defaults of a folder that `serve.generation_config` names, and its digest."""
     file = place(spec, os.path.join(value, "generation_config.json"))
-    if value in ("auto", "vllm") or is_content(value) or (not os.path.exists(file) and not is_path(value)):
+    words = engines.identity(engine.name).generation_words
+    if value in words or is_content(value) or (not os.path.exists(file) and not is_path(value)):
         return {}
     try:
         told: dict[Path, Any] = engine.explicit_generation(_text(file), {})
@@ -154,8 +155,8 @@ def _names(engine: engines.Engine, path: Path, value: Any) -> Names | None:
     ):
         return Names()
     if path in table:
-        special = path == ("serve", "generation_config") and value in ("auto", "vllm", "lmdeploy")
-        return None if special else table[path]
+        is_word = path == _GENERATION and value in engines.identity(engine.name).generation_words
+        return None if is_word else table[path]
     if path[0] == "env" and len(path) == 2:
         row = variables.find(path[1], engine.name)
         return Names(or_name="/" not in str(value)) if row is not None and row.content else None

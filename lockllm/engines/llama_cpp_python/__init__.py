@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Shape
+from lockllm.engines.protocol import Identity, Image, Shape, Weights
 
 _MODULE = (Shape(subcommand="serve"),)
 
@@ -11,4 +11,10 @@ IDENTITY = Identity(
     module=f"{__name__}.engine",
     modules={"llama_cpp.server": _MODULE, "llama_cpp.server.__main__": _MODULE},
     starts=("python3", "-m", "llama_cpp.server"),
+    image=Image(own_machine_only=True),
+    embedded=("-packages/llama_cpp/",),
+    log_start=rb"llama_model_loader: (?:loaded meta data with|Dumping metadata keys)",
+    package_index="llama-cpp-python",
+    command_names_model=False,
+    weights=Weights(gguf_only=True),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Shape
+from lockllm.engines.protocol import Identity, Image, Shape, Weights
 
 IDENTITY = Identity(
     name="llama.cpp",
@@ -15,4 +15,15 @@ IDENTITY = Identity(
     starts=("llama-server",),
     images=(r"(^|/)(ggml-org|ggerganov)/llama\.cpp$",),
     image_tags=r"server|b?\d*-?server",
+    image=Image(
+        name="ghcr.io/ggml-org/llama.cpp:server-cuda-{}",
+        for_cpu="ghcr.io/ggml-org/llama.cpp:server-{}",
+        port=8080,
+        own_machine_only=True,
+    ),
+    embedded=("-packages/xllamacpp/", "/libllama.so"),
+    log_start=rb"(?:^|\s)build: \d+ \([0-9a-z]+\) with |build_info: b\d+-|llama_server: initializing \.\.\.",
+    command_names_model=False,
+    shows_download=True,
+    weights=Weights(gguf_only=True),
 )

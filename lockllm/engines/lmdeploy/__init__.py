@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Shape
+from lockllm.engines.protocol import Identity, Image, Shape
 
 _CLI = (Shape(("serve", "api_server")),)
 
@@ -13,4 +13,11 @@ IDENTITY = Identity(
     modules={"lmdeploy": _CLI, "lmdeploy.serve.openai.api_server": (Shape(subcommand="api_server"),)},
     starts=("lmdeploy", "serve", "api_server"),
     command_images=(r"(^|/)openmmlab/lmdeploy",),
+    image=Image(name="openmmlab/lmdeploy:v{}", port=23333),
+    embedded=("-packages/lmdeploy/",),
+    log_start=rb"input backend=\w+, backend_config=",
+    package_index="lmdeploy",
+    generation_words=("auto", "lmdeploy"),
+    no_sampling_seed=True,
+    shares_gpus=lambda held: True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Shape
+from lockllm.engines.protocol import Identity, Image, Shape, Weights
 
 IDENTITY = Identity(
     name="ollama",
@@ -16,4 +16,11 @@ IDENTITY = Identity(
     starts_alone=("serve",),
     images=(r"(^|/)ollama/ollama$|^ollama$",),
     own_registry=True,
+    image=Image(name="ollama/ollama:{}", for_cpu="ollama/ollama:{}", port=11434),
+    workers=frozenset({"runner", "llama-server"}),
+    log_start=rb"server config\"? env=",
+    log_load=rb'msg="starting (?:runner|llama server|llama-server)" cmd=',
+    layered_store=True,
+    command_names_model=False,
+    weights=Weights(gguf_only=True),
 )

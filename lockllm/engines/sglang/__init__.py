@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Shape
+from lockllm.engines.protocol import Identity, Image, Shape, Weights
 
 _CLI = (Shape(("serve",)),)
 
@@ -19,4 +19,12 @@ IDENTITY = Identity(
     },
     starts=("sglang", "serve"),
     command_images=(r"(^|/)lmsysorg/sglang", r"(^|/)rocm/sgl"),
+    image=Image(name="lmsysorg/sglang:v{}", port=30000, own_machine_only=True),
+    embedded=("-packages/sgl_kernel/",),
+    titles=("sglang::",),
+    log_start=rb"server_args=(?:ServerArgs\(|\{)",
+    package_index="sglang",
+    no_sampling_seed=True,
+    weights=Weights(globs=True),
+    shares_gpus=lambda held: held.get(("serve", "args", "enable_dp_attention")) is True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Shape
+from lockllm.engines.protocol import Identity, Image, Shape
 
 _SERVE = (
     Shape(
@@ -21,4 +21,8 @@ IDENTITY = Identity(
     modules={"tensorrt_llm.commands.serve": _SERVE},
     starts=("trtllm-serve", "serve"),
     command_images=(r"(^|/)nvidia/tensorrt-llm",),
+    image=Image(own_machine_only=True),
+    embedded=("-packages/tensorrt_llm/",),
+    package_index="tensorrt-llm",
+    more_sizes=("context_parallel_size",),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Shape
+from lockllm.engines.protocol import Identity, Image, Shape, Weights
 
 IDENTITY = Identity(
     name="tgi",
@@ -15,4 +15,13 @@ IDENTITY = Identity(
     },
     starts=("text-generation-launcher",),
     images=(r"(^|/)(huggingface-)?text-generation-inference[\w.-]*$", r"(^|/)tgi-gaudi$"),
+    image=Image(
+        name="ghcr.io/huggingface/text-generation-inference:{}",
+        for_cpu="ghcr.io/huggingface/text-generation-inference:{}-intel-cpu",
+        port=80,
+    ),
+    workers=frozenset({"shard", "router"}),
+    log_start=rb"text_generation_launcher: Args \{",
+    no_sampling_seed=True,
+    weights=Weights(globs=True),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Shape
+from lockllm.engines.protocol import Identity, Image, Shape
 
 _CLI = (Shape(("serve",)),)
 
@@ -16,4 +16,8 @@ IDENTITY = Identity(
         "transformers": _CLI,
     },
     starts=("transformers", "serve"),
+    image=Image(own_machine_only=True),
+    package_index="transformers",
+    beside_others=True,
+    no_sampling_seed=True,
 )

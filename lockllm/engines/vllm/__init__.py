@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from lockllm.engines.protocol import Identity, Shape
+from lockllm.engines.protocol import Identity, Image, Shape, Weights
 
 _CLI = (Shape(("serve",)),)
 _MODULE = ("python3", "-m", "vllm.entrypoints.openai.api_server")
@@ -49,4 +49,13 @@ IDENTITY = Identity(
         r"(^|/)substratusai/vllm$",
     ),
     command_images=(r"(^|/)rocm/vllm",),
+    image=Image(name="vllm/vllm-openai:v{}", for_cpu="public.ecr.aws/q9t5s3a7/vllm-cpu-release-repo:v{}"),
+    embedded=("-packages/vllm/",),
+    titles=("vllm::",),
+    log_start=rb"vLLM API server version \d|\xe2\x96\x88[^\n]{0,200}\bversion \d",
+    package_index="vllm",
+    generation_words=("auto", "vllm"),
+    no_sampling_seed=True,
+    weights=Weights(globs=True, index_filters=True, consolidated_since=(0, 12)),
+    hidden_settings=frozenset({("serve", "attention_backend")}),
 )

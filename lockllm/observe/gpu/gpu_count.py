@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lockllm import engines
 from lockllm.engines import Given
 from lockllm.facts.fact import Path
 from lockllm.observe.gpu.gpu_readings import Used
@@ -21,12 +22,12 @@ def used(held: Mapping[Path, Any], given: Given | None) -> Used | None:
         return _by_split(held)
     per_node = given.per_node if given is not None else {}
     engine = given.engine if given is not None else held.get(("engine", "name"))
-    shared = engine == "lmdeploy" or (engine == "sglang" and held.get(("serve", "args", "enable_dp_attention")) is True)
-    if shared:
+    identity = engines.identity(engine)
+    if identity.shares_gpus is not None and identity.shares_gpus(held):
         sizes.pop("data_parallel_size", None)
-    extra = held.get(("serve", "args", "context_parallel_size"))
-    if engine == "tensorrt-llm" and isinstance(extra, int) and extra > 1:
-        sizes["context_parallel_size"] = extra
+    for name in identity.more_sizes:
+        if isinstance(extra := held.get(("serve", "args", name)), int) and extra > 1:
+            sizes[name] = extra
     local = per_node.get("data_parallel_size_local")
     if isinstance(local, int) and "data_parallel_size" in sizes:
         sizes["data_parallel_size"] = local

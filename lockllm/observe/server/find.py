@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from lockllm import engines
 from lockllm.engines import Form
 from lockllm.engines.launch import recognise, unwrap
 from lockllm.engines.launch.forms import hint
@@ -24,15 +25,6 @@ from lockllm.observe.web import http
 
 _RESOLVE = 3.0  # seconds
 _MOST_TOLD = 8
-_EMBEDDED = {
-    "-packages/xllamacpp/": "llama.cpp",
-    "-packages/llama_cpp/": "llama-cpp-python",
-    "-packages/vllm/": "vllm",
-    "-packages/sgl_kernel/": "sglang",
-    "-packages/lmdeploy/": "lmdeploy",
-    "-packages/tensorrt_llm/": "tensorrt-llm",
-    "/libllama.so": "llama.cpp",
-}
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,10 +239,9 @@ def _addresses(host: str, seconds: float) -> list[str]:
 
 def embedded(held: Loaded) -> str | None:
     """The engine whose library a program maps, where its command line names none."""
-    for mark, engine in _EMBEDDED.items():
-        if any(mark in file.path for _, file in held.files):
-            return engine
-    return None
+    marks = {mark: each.name for each in engines.built_in().values() for mark in each.embedded}
+    hits = [mark for mark in marks if any(mark in file.path for _, file in held.files)]
+    return marks[max(hits, key=len)] if hits else None  # a package says more than a library that several carry
 
 
 def same_network(process: Process, root: Path = proc.PROC) -> bool:

@@ -29,8 +29,6 @@ from lockllm.observe.server.find import Found
 from lockllm.observe.web import http
 
 _READY = Probe(path="/v1/models")
-_ON_REQUEST = ("transformers", "vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm")
-"""Engines whose command names the model: without one it loads what a request names, or a default of its own."""
 _OF_ALL = {"0.0.0.0": ("127.0.0.1",), "::": ("127.0.0.1", "::1")}
 """Where a socket that is bound to all addresses is asked."""
 
@@ -131,7 +129,7 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
     if serving.found is not None and serving.found.form is None:
         fix = "name its checkpoint with --checkpoint"
         return Unobserved(none, f"pid {serving.found.process.pid} maps no weights and names no model", fix)
-    if serving.found is not None and given is not None and given.engine in _ON_REQUEST:
+    if serving.found is not None and given is not None and engines.identity(given.engine).command_names_model:
         reason = f"pid {serving.found.process.pid} was started without a model: it loads one when a request names it"
         return Unobserved(none, reason, "start the server with the locked model")
     if request.path is not None and os.path.exists(request.path):
@@ -281,8 +279,8 @@ def _environment(request: Request, serving: Serving) -> Environment | Unobserved
 
 
 def _installed(environment: Environment) -> str | None:
-    """The engine of an environment: transformers is in that of every other, so it counts last."""
-    names = sorted(engines.available(), key=lambda name: name == "transformers")
+    """The engine of an environment; one whose distribution is in that of others too counts last."""
+    names = sorted(engines.available(), key=lambda name: engines.identity(name).beside_others)
     return next((name for name in names if environment.of_any(engines.load(name).distributions)), None)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from lockllm import engines
 from lockllm.checkpoint import Look, again, links
 from lockllm.checkpoint.stamps import Ledger
 from lockllm.errors import LockllmError
@@ -26,8 +26,6 @@ _SILENT = ("timeout", "refused", "unreachable", "loading")
 """Kinds of silence that are no answer: a server that asks for a key is there, and speaks."""
 _HALTED = ("T", "t")
 _STATES = {"T": "is stopped", "t": "is stopped by a debugger", "D": "waits for a device or a file system", "Z": "ended"}
-_WORKER = re.compile(r"(?:vllm|sglang)::", re.IGNORECASE)
-"""How engines rename the processes that compute."""
 
 
 def look(pile: Pile, serving: Serving, main: Look | None, ledger: Ledger) -> None:
@@ -140,6 +138,11 @@ def _server(found: Found, serving: Serving) -> Iterator[str]:
             yield f"pid {process.pid} of the server started while it was looked at"
 
 
+def _computing(title: str) -> bool:
+    """Whether a process has the title that an engine gives to those that compute."""
+    return any(title.lower().startswith(each) for identity in engines.built_in().values() for each in identity.titles)
+
+
 def _computes(found: Found, process: proc.Process) -> bool:
     """Whether a process below the server is a part of it, and no helper that comes and goes.
 
@@ -147,7 +150,7 @@ def _computes(found: Found, process: proc.Process) -> bool:
     """
     if process.argv and process.argv == found.process.argv:
         return False
-    if _WORKER.match(process.title) or (process.argv and find.form_of(process) is not None):
+    if _computing(process.title) or (process.argv and find.form_of(process) is not None):
         return True
     port = {each[1] for each in found.listens}
     return bool(port & {each[1] for each in listeners.listens(process.pid)})

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from lockllm import engines
 from lockllm.checkpoint import Look, stamps
 from lockllm.engines import Given, Model
 from lockllm.engines.shown import served
@@ -160,7 +161,7 @@ def _same(serving: Serving, model: Model, text: str) -> bool:
     typed = model.text
     if text.rstrip("/") == typed.rstrip("/") or "://" in typed:
         return True
-    if serving.engine_name == "llama.cpp" and not os.path.exists(serving.path(typed)):
+    if engines.identity(serving.engine_name).shows_download and not os.path.exists(serving.path(typed)):
         return True  # a repository or an address: it shows the place of the download
     if model.file is not None and (text == f"{typed}:{model.file}" or text.endswith("/" + model.file)):
         return True

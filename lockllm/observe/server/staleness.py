@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from lockllm import engines
 from lockllm.checkpoint import Look, SeenFile, links, stamps
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.observe.process import proc
@@ -142,8 +143,8 @@ def _is_downloaded_since(look: Look, started: int) -> bool:
 
 
 def _loaded_from(found: Found) -> int:
-    """The clock tick from which the model was loaded: of Ollama's server it is the start of the runner."""
-    if found.engine == "ollama":
+    """The clock tick from which the model was loaded: of a server that loads in a worker it is that worker's start."""
+    if engines.identity(found.engine).log_load:
         runners = {pid for pid, _ in workers.given(found)}
         return min((each.started for each in found.tree if each.pid in runners), default=found.process.started)
     return max(found.became, found.process.started)

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from lockllm import engines
 from lockllm.engines.shown import log
 from lockllm.errors import UsageError
 from lockllm.observe.process import proc
@@ -27,19 +28,6 @@ _BLOCK = 4 << 20
 _LONGEST = 4 << 10  # of a line that begins a start, as far as it tells that
 _MOST = 8 << 30
 _MOST_INPUT = 64 << 20
-_LLAMA = rb"(?:^|\s)build: \d+ \([0-9a-z]+\) with |build_info: b\d+-|llama_server: initializing \.\.\."
-_STARTS = {
-    "vllm": rb"vLLM API server version \d|\xe2\x96\x88[^\n]{0,200}\bversion \d",
-    "sglang": rb"server_args=(?:ServerArgs\(|\{)",
-    "llama.cpp": _LLAMA,
-    "llama-cpp-python": rb"llama_model_loader: (?:loaded meta data with|Dumping metadata keys)",
-    "ollama": rb"server config\"? env=",
-    "tgi": rb"text_generation_launcher: Args \{",
-    "lmdeploy": rb"input backend=\w+, backend_config=",
-}
-"""The line by which each engine begins its log, as the captures of its releases have it."""
-_LOADS = {"ollama": rb'msg="starting (?:runner|llama server|llama-server)" cmd='}
-"""The line by which a server that stays up begins to load another model."""
 _PIDS = (
     re.compile(r"\((?:APIServer|EngineCore|MainProcess|Worker|DPCoordinator)[^()]{0,60} pid=(\d{1,10})\)"),  # vLLM
     re.compile(r"Started server process \[(\d{1,10})\]"),  # uvicorn
@@ -123,11 +111,11 @@ def _of_file(file: BinaryIO, name: str, engine: str) -> StartLog:
     if len(head) <= _WHOLE and head.count(b"\n") <= _MOST_LINES:
         return msgspec.structs.replace(_made(head, engine), written=status.st_mtime)
     size = max(status.st_size, len(head))
-    begin = _last(file, size, _STARTS.get(engine))
+    begin = _last(file, size, engines.identity(engine).log_start)
     if begin is None:
         gap = f"{name} is longer than lockllm reads whole, and no start of {engine} is found in it"
         return StartLog(gap=gap, fix="cut it before its last start", written=status.st_mtime)
-    load = _last(file, size, _LOADS.get(engine), begin)
+    load = _last(file, size, engines.identity(engine).log_load, begin)
     parts = [begin] if load is None or load - begin < _WHOLE // 2 else [begin, load]
     raw = b"".join(_around(file, at, _WHOLE // len(parts), _MOST_LINES // len(parts)) for at in parts)
     end = (
@@ -140,15 +128,15 @@ def _of_file(file: BinaryIO, name: str, engine: str) -> StartLog:
 
 
 def _made(raw: bytes, engine: str) -> StartLog:
-    pattern = _STARTS.get(engine)
-    starts = [match.start() for match in re.finditer(pattern, raw)] if pattern is not None else []
+    pattern = engines.identity(engine).log_start
+    starts = [match.start() for match in re.finditer(pattern, raw)] if pattern else []
     begin = raw.rfind(b"\n", 0, starts[-1]) + 1 if len(starts) > 1 else 0
     return StartLog(lines=tuple(log.lines(raw)), pids=_pids(log.lines(raw[begin:])))
 
 
-def _last(file: BinaryIO, size: int, pattern: bytes | None, least: int = 0) -> int | None:
+def _last(file: BinaryIO, size: int, pattern: bytes, least: int = 0) -> int | None:
     """Where the last line that fits a pattern begins, looked for from the end."""
-    if pattern is None:
+    if not pattern:
         return None
     marker = re.compile(pattern)
     end = size

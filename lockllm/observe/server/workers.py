@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import msgspec
 
+from lockllm import engines
 from lockllm.engines import Given
 from lockllm.facts.observation import Reading
 from lockllm.observe.server import command_line, find, ollama_store
 from lockllm.observe.server.find import Found
-
-_WORKERS = frozenset({"runner", "llama-server", "shard", "router"})
 
 
 def given(found: Found | None) -> tuple[tuple[int, Given], ...]:
@@ -20,7 +19,12 @@ def given(found: Found | None) -> tuple[tuple[int, Given], ...]:
     told: list[tuple[int, Given]] = []
     for process in found.tree if found is not None else ():
         read = find.form_of(process) if process.argv else None
-        if read is None or found is None or read[0].engine != found.engine or read[0].subcommand not in _WORKERS:
+        if (
+            read is None
+            or found is None
+            or read[0].engine != found.engine
+            or read[0].subcommand not in engines.identity(found.engine).workers
+        ):
             continue
         said = command_line.plan(process.argv, process.env, process.cwd or os.sep, None, live=True).given
         if said is not None and not any(_same(said, other) for _, other in told):
@@ -38,7 +42,7 @@ def readings(found: Found | None) -> Iterator[Reading]:
 
 def stored(found: Found | None, edition: int = 2, digest: str = "") -> Iterator[ollama_store.Told]:
     """What Ollama's store says of the model that its only runner has loaded; `digest`: of its manifest, as the server says."""
-    if found is None or found.engine != "ollama":
+    if found is None or not engines.identity(found.engine).layered_store:
         return
     loaded = [each.model.text for _, each in given(found) if each.model is not None]
     if len(set(loaded)) == 1:
