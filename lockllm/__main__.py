@@ -1,10 +1,11 @@
 """`lockllm` and `python -m lockllm`."""
 
-from __future__ import annotations
-
 import _signal  # type: ignore[import-not-found]  # `signal` itself imports for 2 ms, in which an interrupt prints a traceback
 import os
 import sys
+
+if __name__ == "__main__" and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 _INJECT = frozenset(
     f"PYTHON{name}".encode()
