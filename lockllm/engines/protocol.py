@@ -176,6 +176,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     auto: frozenset[Path] = frozenset()  # given as `auto`: no reading
     per_node: Mapping[str, Any] = {}  # node_rank and its like: observed, never locked
     operational: tuple[str, ...] = ()  # names of options that lock nothing
+    called: tuple[str, ...] = ()  # the names under which requests reach the model, where the command gives any
     env: tuple[Reading, ...] = ()  # allow-listed variables
     secrets: tuple[str, ...] = ()  # values that must appear nowhere
     port: int | None = None
@@ -245,6 +246,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
     env_whole: bool = True
     installed: Installed | None = None
+    locked_model: str = ""  # `repo:revision` of the lock, for a server that holds several models
 
 
 class Engine(Protocol):
@@ -287,6 +289,7 @@ class Engine(Protocol):
         where its tables have the version. Such an engine names in `stated` the facts whose default a source may state.
         """
 
+    # `serves` of an engine says where its answers name the model and adapters that it serves (`shown.served.Shows`).
     # An engine whose models bring settings of their own has a function `of_model(readings) -> tuple[Reading, ...]`: those of
     # them among what was seen. Its rules take them as given, and a lock takes them from an observation.
 

@@ -118,7 +118,7 @@ def _rules(
     given = found.plan.given if found.plan else None
 
     def context() -> Context:
-        return merge.context(found, pile, looked.main, host, versions, request.engine_version)
+        return merge.context(found, pile, looked.main, host, versions, request)
 
     if said is not None and said.engine is engine:
         told = said

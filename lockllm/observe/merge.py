@@ -256,18 +256,19 @@ def context(
     look: Look | None,
     host: Mapping[Path, Any],
     installed: Mapping[str, str],
-    fallback: str | None,
+    request: Request,
 ) -> Context:  # fmt: skip
     """What an engine's rules may look at."""
     held = pile.values
     told = held.get(("engine", "version"))
-    version = str(told) if told is not None else fallback
+    version = str(told) if told is not None else request.engine_version
     checkpoint = known(look.readings) if look else {}
     own = serving.installed
     return Context(
         version=version, installed=own if own is not None and own.version == version else None,
         checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
         env_whole=serving.found is None or serving.found.process.env_whole,
+        locked_model=":".join(each for each in (request.repo, request.revision) if each),
     )  # fmt: skip
 
 

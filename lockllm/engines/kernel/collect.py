@@ -38,6 +38,7 @@ class Collect:
         self.draft: Model | None = None
         self.per_node: dict[str, Any] = {}
         self.operational: list[str] = []
+        self.called: list[str] = []
         self.env: list[Reading] = []
         self.secrets: list[str] = []
         self.port: int | None = None
@@ -187,6 +188,7 @@ class Collect:
             auto=frozenset(self.auto),
             per_node=dict(self.per_node),
             operational=tuple(dict.fromkeys(self.operational)),
+            called=tuple(self.called),
             env=tuple(self.env),
             secrets=tuple(dict.fromkeys(self.secrets)),
             port=self.port,

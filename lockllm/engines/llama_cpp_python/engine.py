@@ -14,6 +14,7 @@ from lockllm.engines.kernel.values import Kind, convert, leaves, secret_name
 from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.shown.llama_lines import read, readings
+from lockllm.engines.shown.served import Shows
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
 from lockllm.facts.registry import dump, fact, find, seen
@@ -23,6 +24,7 @@ newest = "0.3.36"
 packages = ("llama-cpp-python", "jinja2", "numpy", "diskcache", "transformers", "tokenizers")
 distributions = ("llama-cpp-python",)
 probes = (Probe(path="/openapi.json"), Probe(path="/v1/models"))
+serves = Shows(ids=True)
 
 _TEXT, _WHOLE, _NUMBER = Kind.TEXT, Kind.INT, Kind.NUMBER
 _SETTINGS: tuple[tuple[Kind, str, str], ...] = (

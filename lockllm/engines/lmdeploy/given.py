@@ -67,6 +67,8 @@ def _word(told: Collect, word: Word) -> None:
         told.operational.append(name)
         if name == "server_port" and isinstance(value, int):
             told.port = value
+        if name == "model_name":
+            told.called = [str(value)]
     else:
         _kept(told, name, value, source)
 

@@ -11,8 +11,8 @@ from lockllm.engines import Answer, Context, Form, Probe
 from lockllm.engines.ollama.given import given
 from lockllm.engines.shown import llama_lines as llama
 from lockllm.engines.shown.log import clean
-from lockllm.facts.observation import By, Reading, Unobserved
-from lockllm.facts.registry import seen
+from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
+from lockllm.facts.registry import find, seen
 from lockllm.facts.types import whole
 
 PROBES = (
@@ -21,6 +21,8 @@ PROBES = (
     Probe(path="/api/tags"),
     Probe(path="/", accept="text/plain"),
 )
+_MOST = 5_000
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _VERSION = re.compile(r"(\d+\.\d+\.\d+(?:-rc\d+)?)(?:-(\d+)-g([0-9a-f]{7,}))?(-dirty)?\Z")
 _LISTENING = re.compile(r'msg="Listening on \S+ \(version (?P<v>[^)]+)\)"')
 _COMMAND = re.compile(r'msg="starting (?:runner|llama server|llama-server)" cmd="(?P<c>[^"]+)"')
@@ -47,19 +49,47 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterable[Reading |
     yield seen("engine.name", "ollama", "GET /", By.ENDPOINT)
     said = _json(answers, "/api/version")
     yield from _version(said.get("version") if isinstance(said, dict) else None)
-    loaded = _json(answers, "/api/ps")
-    models = loaded.get("models") if isinstance(loaded, dict) else None
-    if not isinstance(models, list) or not models:
+    wanted = _canonical(context.locked_model)
+    models = _models(answers, "/api/ps")
+    own = [each for each in models if wanted and _canonical(each.get("name")) == wanted]
+    if not models:
         yield Unobserved(
             ("serve",), "no model is loaded: there is no runner to look at", "send it a request, then look again"
         )
-    elif len(models) > 1:
-        names = ", ".join(str(each.get("name")) for each in models[:5] if isinstance(each, dict))
+        yield from _stored(_models(answers, "/api/tags"), wanted)
+    elif len(models) > 1 and len(own) != 1:
+        names = ", ".join(str(each.get("name")) for each in models[:5])
         yield Unobserved(
             ("serve",), f"several models are loaded: {names}", "unload all but one, or look at the runner's process"
         )
-    elif isinstance(models[0], dict):
-        yield from _loaded(models[0])
+    else:
+        yield from _loaded((own or models)[0])
+
+
+def _models(answers: Sequence[Answer], path: str) -> list[Mapping[str, Any]]:
+    body = _json(answers, path)
+    rows = body.get("models") if isinstance(body, dict) else None
+    return [each for each in rows[:_MOST] if isinstance(each, dict)] if isinstance(rows, list) else []
+
+
+def _canonical(name: object) -> str:
+    """`qwen3`, `library/qwen3:latest` and `registry.ollama.ai/library/qwen3:latest` are one name."""
+    if not isinstance(name, str) or not name:
+        return ""
+    plain = name.removeprefix("registry.ollama.ai/").removeprefix("hf.co/").removeprefix("library/").lower()
+    return plain if ":" in plain.rpartition("/")[2] else f"{plain}:latest"
+
+
+def _stored(models: Sequence[Mapping[str, Any]], wanted: str) -> Iterable[Reading | Unobserved]:
+    """Of a model that is not loaded, what the next request would load under its name."""
+    if not wanted or not models:
+        return
+    digest = next((each.get("digest") for each in models if _canonical(each.get("name")) == wanted), None)
+    path = ("checkpoint", "manifest_sha256")
+    if isinstance(digest, str) and _DIGEST.fullmatch(digest):
+        yield seen(path, digest, "GET /api/tags: digest", By.ENDPOINT, "claimed")
+    elif digest is None:
+        yield Reading(find(path), ABSENT, f"GET /api/tags: no model {wanted}", By.ENDPOINT)
 
 
 def _version(text: object) -> Iterable[Reading | Unobserved]:
@@ -76,7 +106,7 @@ def _loaded(model: Mapping[str, Any]) -> Iterable[Reading | Unobserved]:
     length, digest = model.get("context_length"), model.get("digest")
     if isinstance(length, int):
         yield seen("serve.max_model_len", length, "GET /api/ps: context_length", By.ENDPOINT)
-    if isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest):
+    if isinstance(digest, str) and _DIGEST.fullmatch(digest):
         yield seen("checkpoint.manifest_sha256", digest, "GET /api/ps: digest", By.ENDPOINT, "claimed")
     if isinstance(model.get("remote_host"), str) or str(model.get("name", "")).endswith(("cloud",)):
         yield Unobserved(("checkpoint",), "the model runs in Ollama's cloud", "serve it locally")

@@ -17,17 +17,39 @@ from lockllm.engines.sglang.installed_defaults import STATED
 from lockllm.engines.sglang.omitted import omitted
 from lockllm.engines.sglang.options import NAMED_FILES, NEWEST
 from lockllm.engines.sglang.rules import effective
+from lockllm.engines.shown.served import Shows
 from lockllm.facts.observation import Reading
 
 __all__ = [
-    "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given",
-    "installed", "name", "named_files", "newest", "omitted", "packages", "probes", "recognise", "renders_itself", "stated",
+    "checks",
+    "command",
+    "detect",
+    "distributions",
+    "effective",
+    "explicit_template",
+    "from_http",
+    "from_log",
+    "given",
+    "installed",
+    "name",
+    "named_files",
+    "newest",
+    "omitted",
+    "packages",
+    "probes",
+    "recognise",
+    "renders_itself",
+    "serves",
+    "stated",
     "template_flags",
     "wants_files",
-    "wants_more", "where",
+    "wants_more",
+    "where",
 ]  # fmt: skip
 
 name = "sglang"
+_MODEL = ("/model_info", "/get_model_info", "/server_info", "/get_server_info")
+serves = Shows(models=dict.fromkeys(_MODEL, "model_path"), versions=_MODEL, roots=True)
 renders_itself = (".json",)
 template_flags = {("serve", "chat_template"): FLAG}
 named_files = NAMED_FILES

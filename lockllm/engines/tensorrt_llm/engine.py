@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lockllm.engines import Form, Names
 from lockllm.engines.kernel.packages import besides
 from lockllm.engines.launch import recognise as _recognise
+from lockllm.engines.shown.served import Shows
 from lockllm.engines.tensorrt_llm.command import command, where
 from lockllm.engines.tensorrt_llm.given import FLAG, explicit_template, given
 from lockllm.engines.tensorrt_llm.given import wants_files as _wants_files
@@ -16,10 +17,11 @@ from lockllm.engines.tensorrt_llm.shown import PROBES, detect, from_http, from_l
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "explicit_template", "from_http", "from_log", "given", "name",
-    "named_files", "newest", "omitted", "packages", "probes", "recognise", "template_flags", "wants_files", "where",
+    "named_files", "newest", "omitted", "packages", "probes", "recognise", "serves", "template_flags", "wants_files", "where",
 ]  # fmt: skip
 
 name = "tensorrt-llm"
+serves = Shows(ids=True, shortened=True)
 template_flags = {("serve", "chat_template"): FLAG}
 named_files = {("serve", "args", each): Names() for each in FILES}
 newest = NEWEST

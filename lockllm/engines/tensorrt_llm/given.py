@@ -96,6 +96,8 @@ def _word(told: Collect, word: Word, files: Mapping[str, str]) -> None:
         told.operational.append(name)
         if name == "port" and isinstance(value, int):
             told.port = value
+        if name == "served_model_name":
+            told.called = [str(value)]
     else:
         told.kept(name, value, source)
         if name in options.BOTH:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lockllm.engines import Form, Names
 from lockllm.engines.kernel.packages import besides
 from lockllm.engines.launch import recognise as _recognise
+from lockllm.engines.shown.served import Shows
 from lockllm.engines.tgi.command import command, where
 from lockllm.engines.tgi.given import FLAG, given
 from lockllm.engines.tgi.omitted import omitted
@@ -15,10 +16,11 @@ from lockllm.engines.tgi.shown import PROBES, detect, from_http, from_log
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "from_http", "from_log", "given", "name", "named_files", "newest",
-    "omitted", "packages", "probes", "recognise", "template_flags", "wants_files", "where",
+    "omitted", "packages", "probes", "recognise", "serves", "template_flags", "wants_files", "where",
 ]  # fmt: skip
 
 name = "tgi"
+serves = Shows(models={"/info": "model_id"}, ids=True)
 named_files = {("serve", "args", "tokenizer_config_path"): Names()}
 template_flags = {("serve", "args", "tokenizer_config_path"): FLAG}
 newest = NEWEST

@@ -14,6 +14,7 @@ from lockllm.engines.kernel.packages import besides
 from lockllm.engines.kernel.values import Kind, leaves
 from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.launch import recognise as _recognise
+from lockllm.engines.shown.served import Shows
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Fact, Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
@@ -27,6 +28,7 @@ packages = besides(
 )  # fmt: skip
 distributions = ("transformers",)
 probes = (Probe(path="/v1/models"), Probe(path="/health"), Probe(path="/openapi.json"))
+serves = Shows(ids=True, loaded=True)
 
 _TEXT, _WHOLE, _NUMBER = Kind.TEXT, Kind.INT, Kind.NUMBER
 _NOW = (

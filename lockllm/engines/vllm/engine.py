@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lockllm.engines import Form, Installed
 from lockllm.engines.kernel.packages import besides
 from lockllm.engines.launch import recognise as _recognise
+from lockllm.engines.shown.served import Shows
 from lockllm.engines.vllm.command import command
 from lockllm.engines.vllm.findings import checks
 from lockllm.engines.vllm.given import given, read
@@ -22,12 +23,13 @@ from lockllm.facts.observation import Reading
 
 __all__ = [
     "checks", "command", "detect", "distributions", "effective", "explicit_generation", "explicit_template", "from_http", "from_log",
-    "given", "installed", "name", "named_files", "newest", "omitted", "packages", "plugin_groups", "probes", "recognise", "stated",
-    "template_flags", "wants_files",
+    "given", "installed", "name", "named_files", "newest", "omitted", "packages", "plugin_groups", "probes", "recognise", "serves",
+    "stated", "template_flags", "wants_files",
     "wants_more", "where",
 ]  # fmt: skip
 
 name = "vllm"
+serves = Shows(roots=True, lists_all=True)
 template_flags = {("serve", "chat_template"): FLAG}
 named_files = NAMED_FILES
 packages = besides(

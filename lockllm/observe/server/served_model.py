@@ -37,14 +37,14 @@ def look(pile: Pile, request: Request, serving: Serving, said: Said | None) -> N
     """
     if said is None or said.engine is None:
         return
-    told = served.read(said.engine.name, said.answers)
+    told = served.read(said.engine, said.answers)
     given = serving.plan.given if serving.plan is not None and serving.found is not None else None
     if given is None:
         _from_afar(pile, request, told)
         return
     _adapters(pile, serving, given, told)
     _version(pile, request, serving, told)
-    problems = [*_models(serving, given, told), *_versions(serving, told)]
+    problems = [*_models(serving, given, told), *_names(serving, given, told), *_versions(serving, told)]
     if problems:
         pile.hide_files(_OF_MODEL, "the server says that it serves other weights than these files", _RESTART)
     problems += _unloaded(given, told)
@@ -111,6 +111,28 @@ def _adapters(pile: Pile, serving: Serving, given: Given, told: Served) -> None:
         if model is None or (each.text and not _same(serving, model, each.text)):
             _loaded(pile, name, each)
 
+    if told.lists_all and not any(_names(serving, given, told)):
+        for each in told.ids:
+            if each.text not in given.adapters and not _names_model(serving, given, told, each.text):
+                _loaded(pile, each.text, each)
+
+
+def _names_model(serving: Serving, given: Given, told: Served, text: str) -> bool:
+    """Whether a name that requests use is that of the model which the command names."""
+    if given.called or given.model is None:
+        return given.model is None or text in given.called
+    model = given.model
+    if text in (f"{model.text}@{model.revision}", f"{model.text}:{model.file}", model.file):
+        return True
+    return _same(serving, model, text) or (told.shortened and text == os.path.basename(model.text.rstrip("/")))
+
+
+def _names(serving: Serving, given: Given, told: Served) -> Iterator[str]:
+    """The model must be among the names that the server lists."""
+    if told.ids and not any(_names_model(serving, given, told, each.text) for each in told.ids):
+        called = given.called[0] if given.called else given.model.text if given.model is not None else ""
+        yield f"the server lists {told.ids[0].text} ({told.ids[0].source}), and its command names {called}"
+
 
 def _loaded(pile: Pile, name: str, each: Named) -> None:
     where = f"{each.source} {each.text}" if each.text else each.source
@@ -133,7 +155,7 @@ def _versions(serving: Serving, told: Served) -> Iterator[str]:
 
 def _unloaded(given: Given, told: Served) -> Iterator[str]:
     if told.lists_all:
-        gone = sorted(given.adapters.keys() - told.adapters.keys())
+        gone = sorted(given.adapters.keys() - told.adapters.keys() - {each.text for each in told.ids})
         if gone:
             yield f"the server lists no adapter {', '.join(gone)}, which its command loads"
 
@@ -161,13 +183,13 @@ def _same(serving: Serving, model: Model, text: str) -> bool:
     typed = model.text
     if text.rstrip("/") == typed.rstrip("/") or "://" in typed:
         return True
-    if engines.identity(serving.engine_name).shows_download and not os.path.exists(serving.path(typed)):
-        return True  # a repository or an address: it shows the place of the download
     if model.file is not None and (text == f"{typed}:{model.file}" or text.endswith("/" + model.file)):
         return True
-    snapshot = _SNAPSHOT.search(text)
-    if snapshot is not None and snapshot[1].replace("--", "/", 1) == typed:
-        return True
+    if (snapshot := _SNAPSHOT.search(text)) is not None and typed.count("/") == 1 and typed[0] not in "./~":
+        if not os.path.exists(serving.path(typed)):
+            return snapshot[1].replace("--", "/", 1).lower() == typed.lower()
+    elif engines.identity(serving.engine_name).shows_download and not os.path.exists(serving.path(typed)):
+        return True  # an address, or a repository in its own cache: it shows the place of the download
     if not typed.startswith(("/", ".", "~")) and text.rstrip("/").endswith("/" + typed):
         return not os.path.exists(serving.path(typed)) or _one(serving, typed, text)
     return _one(serving, typed, text)

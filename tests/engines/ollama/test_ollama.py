@@ -186,3 +186,40 @@ def test_a_command_says_again_what_it_was_made_from() -> None:
     assert given is not None
     facts = {each.fact.path: each.value for each in given.readings}
     assert OLLAMA.command(facts, Context()).env == env
+
+
+ONE, TWO = "1" * 64, "2" * 64
+NAMES = [
+    ("library/qwen3:8b", "qwen3:8b"),
+    ("qwen3:8b", "registry.ollama.ai/library/qwen3:8b"),
+    ("library/qwen3", "qwen3:latest"),
+    ("org/m:Q4_K_M", "hf.co/org/m:Q4_K_M"),
+    ("mine/m:v1", "mine/m:v1"),
+    ("host.example:5000/a/m", "host.example:5000/a/m:latest"),
+]
+
+
+def shown(locked: str, ps: list[dict[str, Any]], tags: list[dict[str, Any]]) -> dict[str, Any]:
+    asked = answers(version={"version": "0.33.0"}, ps={"models": ps}, tags={"models": tags})
+    return replay.facts(OLLAMA.from_http(asked, Context(locked_model=locked)))
+
+
+@pytest.mark.parametrize("locked, name", NAMES)
+def test_the_locked_model_is_found_among_several(locked: str, name: str) -> None:
+    rows = [{"name": "other:1", "digest": TWO}, {"name": name, "digest": ONE, "context_length": 64}]
+    assert shown(locked, rows, [])["checkpoint.manifest_sha256"] == ONE
+    assert shown(locked, rows, [])["serve.max_model_len"] == 64
+    assert shown(locked, [], rows)["checkpoint.manifest_sha256"] == ONE
+    assert "serve.max_model_len" not in shown(locked, [], rows)
+
+
+@pytest.mark.parametrize("locked, name", NAMES)
+def test_a_store_without_the_locked_model_says_so(locked: str, name: str) -> None:
+    seen = shown(locked, [], [{"name": f"x{name}", "digest": TWO}, {"name": f"{name}x", "digest": TWO}])
+    assert seen["checkpoint.manifest_sha256"] is None
+    assert "checkpoint.manifest_sha256" not in shown("", [], [{"name": name, "digest": TWO}])
+    assert "checkpoint.manifest_sha256" not in shown(locked, [], [{"name": name, "digest": "short"}])
+
+
+def test_another_loaded_model_is_what_is_served() -> None:
+    assert shown("qwen3:8b", [{"name": "other:1", "digest": TWO}], [])["checkpoint.manifest_sha256"] == TWO
