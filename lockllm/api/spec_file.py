@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from lockllm import engines
 from lockllm.api import files
 from lockllm.documents import spec as specs
 from lockllm.documents import toml
@@ -26,4 +27,4 @@ def read(path: str) -> Spec:
     data = files.read_bytes(path, SpecError, "write one with `lockllm init PATH`, or name it: lockllm lock SPEC")
     text = toml.decode(data, path, SpecError)
     table = ("tool", "lockllm") if os.path.basename(path) == "pyproject.toml" else ()
-    return specs.read(text, path, table=table)
+    return specs.read(text, path, table=table, engines=engines)

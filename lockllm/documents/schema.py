@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lockllm.documents import lock, observation, spec
+from lockllm.documents import lock, observation
 from lockllm.facts import registry
 from lockllm.facts.fact import Fact, Family, Path, Policy, Stage
 from lockllm.facts.observation import By, CheckStatus
@@ -59,15 +59,15 @@ _POLICY: dict[str, Any] = {
 }
 
 
-def of_spec() -> dict[str, Any]:
-    """llm.toml as data. Strict: what is not named here is an error."""
+def of_spec(engines: Sequence[str]) -> dict[str, Any]:
+    """llm.toml as data. Strict: what is not named here is an error. `engines`: what `engine.name` may be."""
     tables = _tables(
         [row for row in registry.ROWS if row.settable and row.lockable and row.group != "checkpoint"],
         [each for each in registry.FAMILIES if each.row.settable and each.path[0] != "checkpoint"],
         _in_spec,
         closed=True,
     )
-    tables["engine"]["properties"]["name"] = {"enum": list(spec.ENGINES), "description": "The engine."}
+    tables["engine"]["properties"]["name"] = {"enum": list(engines), "description": "The engine."}
     tables["tokenizer"]["properties"]["path"] = {**TEXT, "description": "A directory, relative to this file."}
     tables["checkpoint"] = {
         "type": "object",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -17,18 +17,6 @@ from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.observation import Raw
 from lockllm.facts.types import GPU, PACKAGE, RELEASE, VERSION
 
-ENGINES = (
-    "vllm",
-    "sglang",
-    "llama.cpp",
-    "tgi",
-    "ollama",
-    "tensorrt-llm",
-    "lmdeploy",
-    "transformers",
-    "llama-cpp-python",
-)
-"""What `engine.name` may be in a spec; in a lock it is open."""
 _CHECKPOINT = ("repo", "path", "revision", "include", "exclude")
 MOST_VARIANTS = 500
 """Variants of one spec: each is resolved whole."""
@@ -76,8 +64,21 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}, line {line}" if line else self.name
 
 
-def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> Spec:
-    """The spec in a TOML text, or in one table of it (`("tool", "lockllm")` of a pyproject.toml). Raises SpecError."""
+class Engines(Protocol):
+    """Which engines there are: this room knows none by name. `lockllm.engines` is one."""
+
+    def known(self, name: object) -> bool:
+        """Whether there is an engine of that name."""
+
+    def available(self) -> Sequence[str]:
+        """Their names, for an error that lists them."""
+
+
+def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = (), engines: Engines | None = None) -> Spec:
+    """The spec in a TOML text, or in one table of it (`("tool", "lockllm")` of a pyproject.toml). Raises SpecError.
+
+    Without `engines` any name of an engine is taken.
+    """
     data: Any = toml.load(text, name, SpecError)
     for part in table:
         data = data.get(part, {}) if isinstance(data, dict) else {}
@@ -92,7 +93,7 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> S
             raise _all(problems)
 
     variants = data.pop("variant", {})
-    spec = _read(data, name, problem)
+    spec = _read(data, name, problem, engines)
     overlaid: dict[str, Spec] = {}
     if not isinstance(variants, dict) or not all(isinstance(each, dict) for each in variants.values()):
         problem(("variant",), "variant is no table of tables", "write [variant.NAME.host]")
@@ -110,7 +111,7 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> S
             if _within(overlay, path):
                 problem(("variant", variant, *path), f"variant {variant}: {what}", fix)
 
-        overlaid[variant] = _read(_overlay(data, overlay), name, nested)
+        overlaid[variant] = _read(_overlay(data, overlay), name, nested, engines)
     lines = {path: line for path in _paths(spec) if (line := toml.line_of(text, (*table, *path))) is not None}
     if not problems and spec.repo is None and spec.path is None:
         problem(
@@ -119,9 +120,8 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = ()) -> S
             'write [checkpoint] and repo = "OWNER/NAME" or path = "DIR"',
         )
     if not problems and spec.engine is None:
-        problem(
-            ("engine",), "the spec names no engine", f'write [engine] and name = "vllm" (one of {", ".join(ENGINES)})'
-        )
+        one_of = f" (one of {', '.join(engines.available())})" if engines is not None else ""
+        problem(("engine",), "the spec names no engine", f'write [engine] and name = "vllm"{one_of}')
     if problems:
         raise _all(problems)
     return msgspec.structs.replace(spec, variants=overlaid, lines=lines)
@@ -142,7 +142,7 @@ def is_range(text: object) -> bool:
     return isinstance(text, str) and bool(_RANGE.match(text))
 
 
-def _read(data: Mapping[str, Any], name: str, problem: Problem) -> Spec:
+def _read(data: Mapping[str, Any], name: str, problem: Problem, engines: Engines | None) -> Spec:
     fields: dict[str, Any] = {"name": name}
     facts = _Facts(problem)
     for group, table in data.items():
@@ -163,9 +163,10 @@ def _read(data: Mapping[str, Any], name: str, problem: Problem) -> Spec:
             facts.read((group,), table)
     engine, version = facts.values.pop(("engine", "name"), None), facts.values.pop(("engine", "version"), None)
     requires = dict(facts.requires)
-    if engine is not None and engine not in ENGINES:
-        meant = registry.nearest(str(engine), list(ENGINES))
-        hint = f"did you mean {meant}?" if meant else f"write one of {', '.join(ENGINES)}"
+    if engine is not None and engines is not None and not engines.known(engine):
+        names = list(engines.available())
+        meant = registry.nearest(str(engine), names)
+        hint = f"did you mean {meant}?" if meant else f"write one of {', '.join(names)}"
         problem(("engine", "name"), f"there is no engine {engine!r}", hint)
     version = requires.get(("engine", "version"), version)
     if version is not None and not _BUILD.match(str(version)):

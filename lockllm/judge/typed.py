@@ -112,12 +112,6 @@ class Typed:
 
         return not self._env_whole and path in engines.identity(self._lock.get("engine.name")).hidden_settings
 
-    def _is_hidden(self, path: Path) -> bool:
-        """Whether a variable may give a setting on this host, whose process has overwritten its environment."""
-        from lockllm import engines
-
-        return not self._env_whole and path in engines.identity(self._lock.get("engine.name")).hidden_settings
-
     def _same_file(self, expected: Any, found: Any) -> bool:
         """Whether one side says `auto` and the other names the very file that `auto` reads in the model's folder."""
         words = {str(expected), str(found)}

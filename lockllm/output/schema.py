@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lockllm import engines
 from lockllm.documents import schema as documents
 from lockllm.documents.schema import CHECK, DRAFT, READING, TEXT, TEXTS, UNOBSERVED
 from lockllm.facts.fact import Kind, Policy, Stage
@@ -22,7 +23,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 def of(name: str) -> dict[str, Any]:
     """The schema of that name. KeyError for another."""
     made = {
-        "spec": documents.of_spec,
+        "spec": lambda: documents.of_spec(engines.available()),
         "lock": documents.of_lock,
         "observation": documents.of_observation,
         "report": _report,

@@ -182,7 +182,7 @@ def test_all_problems_of_a_spec_are_told_at_once(folder: Path, call: Call) -> No
         ("[checkpoint]\n[engine]\n", "the spec names no checkpoint\n  in    llm.toml, line 1\n"
          "  fix   write [checkpoint] and repo = \"OWNER/NAME\" or path = \"DIR\""),
         ('[checkpoint]\nrepo = "a/b"\n', "the spec names no engine\n  in    llm.toml\n  fix   write [engine] and name = \"vllm\" "
-         "(one of vllm, sglang, llama.cpp, tgi, ollama, tensorrt-llm, lmdeploy, transformers, llama-cpp-python)"),
+         "(one of llama-cpp-python, llama.cpp, lmdeploy, ollama, sglang, tensorrt-llm, tgi, transformers, vllm)"),
         ('[checkpoint]\nrepo = "a/b/c"\n', "'a/b/c' is no repository\n  in    llm.toml, line 2\n  fix   write \"OWNER/NAME\""),
         ('[checkpoint]\nrepo = "a/b"\npath = "c"\n', "checkpoint names a repo and a path\n  in    llm.toml, line 3\n"
          "  fix   keep one of them"),
