@@ -345,7 +345,7 @@ def _vias(text: str) -> dict[Path, str]:
         elif _VIA_MARK in line and (match := _VIA.match(line)) and _is_whole(match.group(2)):
             try:
                 path = (*table, *keys.parse(match.group(1)))
-                found[path] = match.group(3)
+                found[registry.current(path)] = match.group(3)
             except ValueError:
                 continue
     return found

@@ -193,7 +193,7 @@ class _Facts:
 
     def read(self, base: Path, table: Mapping[str, Any]) -> None:
         for key, raw in table.items():
-            path = (*base, key)
+            path = registry.current((*base, key))
             row = registry.find(path)
             if key == "path" and _stands_beside(base):
                 self._path(base, raw, table)
@@ -305,7 +305,7 @@ def _policy(table: Any, problem: Problem) -> dict[str, Policy]:
             _of_checks(glob, policy, problem)
             continue
         hit = [row for row in (*registry.ROWS, *(each.row for each in registry.FAMILIES)) if glob.matches(row.path)]
-        exact = registry.find(keys.parse(text)) if glob.exact else None
+        exact = registry.fact(text) if glob.exact else None
         if (
             not hit
             and (exact is None or not exact.known)

@@ -76,9 +76,14 @@ def current(path: Path) -> Path:
     return _RENAMED.get(path, path) if _RENAMED else path
 
 
+def names(path: Path) -> tuple[Path, ...]:
+    """Every path that a document may hold a fact under: today's first, then the former ones."""
+    return (path, *FORMER.get(path, ()))
+
+
 def fact(key: str) -> Fact[Any]:
-    """The row of a dotted key. Raises ValueError for text that spells no key."""
-    return find(keys.parse(key))
+    """The row of a dotted key, also of a former one. Raises ValueError for text that spells no key."""
+    return find(current(keys.parse(key)))
 
 
 def family(path: Path) -> Family[Any] | None:

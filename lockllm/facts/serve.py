@@ -12,6 +12,8 @@ from lockllm.facts.types import ANY, BOOL, COUNT, DTYPE, INT, KV_DTYPE, NUMBER, 
 
 SERVE = Group(name="serve", about="the values in force of the serving options", waits=True, guarded=True)
 _CAUSES = ("engine.version", "host.gpu", "host.gpu_memory")
+_WORLD = ("serve.tensor_parallel_size", "serve.pipeline_parallel_size")
+"""On a CPU vLLM's default batch is as many times the size of one worker's (vLLM 0.32, engine/arg_utils.py)."""
 
 
 def _serve(
@@ -43,11 +45,11 @@ MAX_MODEL_LEN = _serve("max_model_len", INT, Kind.STEP, "long prompts are refuse
                        "Tokens of prompt and answer together that one request may hold.",
                        causes=("checkpoint.max_position_embeddings", "serve.max_num_seqs", "serve.kv_unified"))  # fmt: skip
 MAX_NUM_SEQS = _serve("max_num_seqs", COUNT, Kind.NOISE, "requests are batched with other neighbors",
-                      "Requests that are computed together at most.", causes=("serve.continuous_batching",),
+                      "Requests that are computed together at most.", causes=("serve.continuous_batching", *_WORLD),
                       numerics=True)  # fmt: skip
 MAX_NUM_BATCHED_TOKENS = _serve("max_num_batched_tokens", COUNT, Kind.NOISE, "prompts are cut into other chunks",
                                 "Tokens that one step computes at most.",
-                                causes=("serve.max_model_len", "serve.enable_chunked_prefill"), numerics=True)  # fmt: skip
+                                causes=("serve.max_model_len", "serve.enable_chunked_prefill", *_WORLD), numerics=True)  # fmt: skip
 CHUNKED_PREFILL_SIZE = _serve("chunked_prefill_size", INT, Kind.NOISE, "prompts are cut into other chunks",
                               "Tokens of one piece of a prompt (SGLang); -1: prompts are not cut.", numerics=True)  # fmt: skip
 PAGE_SIZE = _serve("page_size", COUNT, Kind.NOISE, "cached prefixes end at other tokens",

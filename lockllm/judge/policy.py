@@ -8,7 +8,7 @@ from typing import Any
 
 from lockllm.documents.lock import EDITION
 from lockllm.facts import registry
-from lockllm.facts.fact import Fact, Policy
+from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.keys import Glob
 
 GUARDED = frozenset(name for name, group in registry.GROUP.items() if group.guarded)
@@ -38,13 +38,16 @@ class Policies:
 
     def of(self, fact: Fact[Any]) -> Policy:
         """The policy of one fact. `ignore` and `report` reach a guarded group by a line of its own alone."""
-        for glob, policy in self._near(fact.path[0]):
-            if glob.matches(fact.path) and self._reaches(glob, policy, fact):
-                return policy
-        return Policy.EXACT
+        lines = [line for name in registry.names(fact.path) if (line := self._line(name)) is not None]
+        return max(lines, key=lambda line: (line[0].exact, line[0].weight))[1] if lines else Policy.EXACT
 
-    def _reaches(self, glob: Glob, policy: Policy, fact: Fact[Any]) -> bool:
-        return fact.group not in self._guarded.get(policy, ()) or _own_line(glob.text, fact)
+    def _line(self, path: Path) -> tuple[Glob, Policy] | None:
+        """The most precise line that reaches a path."""
+        near = self._near(path[0])
+        return next((line for line in near if line[0].matches(path) and self._reaches(*line, path)), None)
+
+    def _reaches(self, glob: Glob, policy: Policy, path: Path) -> bool:
+        return path[0] not in self._guarded.get(policy, ()) or (glob.exact and glob.weight[1] == len(path))
 
     def unreached(self, facts: tuple[Fact[Any], ...]) -> list[tuple[str, frozenset[str]]]:
         """The globs that match facts of guarded groups, and those groups: they do not reach them."""
@@ -52,7 +55,10 @@ class Policies:
             (
                 glob.text,
                 frozenset(
-                    fact.group for fact in facts if glob.matches(fact.path) and not self._reaches(glob, policy, fact)
+                    path[0]
+                    for fact in facts
+                    for path in registry.names(fact.path)
+                    if glob.matches(path) and not self._reaches(glob, policy, path)
                 ),
             )
             for glob, policy in self._globs
@@ -62,13 +68,13 @@ class Policies:
 
     def idle(self, facts: tuple[Fact[Any], ...]) -> list[str]:
         """The globs that hit none of these facts."""
-        grouped: dict[str, list[Fact[Any]]] = {}
-        for fact in facts:
-            grouped.setdefault(fact.path[0], []).append(fact)
+        grouped: dict[str, list[Path]] = {}
+        for path in (path for fact in facts for path in registry.names(fact.path)):
+            grouped.setdefault(path[0], []).append(path)
 
         def hits(glob: Glob) -> bool:
-            near = (held for group, held in grouped.items() if glob.enters(group))
-            return any(glob.matches(fact.path) for held in near for fact in held)
+            near = (paths for group, paths in grouped.items() if glob.enters(group))
+            return any(glob.matches(path) for paths in near for path in paths)
 
         return [glob.text for glob, _ in self._globs if not hits(glob)]
 
@@ -77,11 +83,6 @@ class Policies:
 def compile_globs(texts: tuple[str, ...]) -> tuple[Glob, ...]:
     """Globs of the command line. Raises ValueError for text that is none."""
     return tuple(Glob(text) for text in texts)
-
-
-def _own_line(text: str, fact: Fact[Any]) -> bool:
-    glob = Glob(text)
-    return glob.exact and glob.weight[1] == len(fact.path)
 
 
 def inside(specifier: str, version: str) -> bool:

@@ -61,10 +61,14 @@ class Ready:
 
     def waivers(self, fact: Fact[Any]) -> Iterable[Waiver]:
         """The waivers that name a fact, living or not."""
-        group = fact.group
+        names = registry.names(fact.path)
+        near = (each for group in {name[0] for name in names} for each in self._waivers_near(group))
+        return (waiver for glob, waiver in near if any(map(glob.matches, names)))
+
+    def _waivers_near(self, group: str) -> list[tuple[Glob, Waiver]]:
         if group not in self._waivers_of:
             self._waivers_of[group] = [each for each in self._waivers if each[0].enters(group)]
-        return (waiver for glob, waiver in self._waivers_of[group] if glob.matches(fact.path))
+        return self._waivers_of[group]
 
     def is_extra(self, path: Path) -> bool:
         """Whether a fact that the lock does not hold is one that it denies: a member of a family that it lists whole."""
@@ -77,7 +81,7 @@ class Ready:
             return False
         if row.denied:
             return any(each[0] == row.group for each in self.all)
-        return any(registry.family(each) in self.closed for each in (path, *registry.FORMER.get(path, ())))
+        return any(registry.family(each) in self.closed for each in registry.names(path))
 
     def _is_open(self, path: Path) -> bool:
         """Whether it is a variable that the spec lets differ."""

@@ -73,8 +73,7 @@ class Typed:
 
     def cannot_tell(self, path: Path) -> bool:
         """Whether a setting that was typed when it was locked may be given by a variable that is hidden here."""
-        typed = self._lock.asked.get(path, NOT_GIVEN) != NOT_GIVEN and path not in self.asked
-        return typed and self._is_hidden(path)
+        return path in self._lock.asked and path not in self.asked and self._is_hidden(path)
 
     def differences(self, held: Mapping[Path, Any]) -> Iterator[tuple[Fact[Any], Any, Any, Reading | None]]:
         """The settings that were typed on one side only, or otherwise, and whose value the lock does not hold.
@@ -171,7 +170,9 @@ def shown(fact: Fact[Any], value: Any, reading: Reading | None) -> Any:
     if value is ABSENT:
         return NOT_GIVEN
     text = _text(registry.dump(fact, value))
-    flag = reading.source.removeprefix("argument ") if reading is not None else ""
+    if reading is None:
+        return text
+    flag = reading.source.removeprefix("argument ")
     return f"{flag} {text}" if flag.startswith("--") and " " not in flag else text
 
 

@@ -179,5 +179,7 @@ def test_what_is_typed_is_told_by_itself_only_where_no_value_tells_it() -> None:
     path = ("serve", "ctx_size")
     one, other = Lock(values={path: 512}, asked={path: 512}), Lock(values={path: 256}, asked={path: 256})
     assert [change.fact.key for change in diff(one, other).changes] == ["serve.ctx_size"]
+    typed = Lock(values={path: 512}, asked={path: 512}), Lock(values={path: 512}, asked={path: "not given"})
+    assert [change.fact.key for change in diff(*typed).changes] == ["asked.serve.ctx_size"]
     open_ = (Lock(asked={path: 512}), Lock(asked={path: 256}))
     assert [change.fact.key for change in diff(*open_).changes] == ["asked.serve.ctx_size"]
