@@ -16,7 +16,7 @@ from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Check, Observation, Reading, Unobserved
 from lockllm.observe import machine, merge
-from lockllm.observe.collector import Pile
+from lockllm.observe.collector import Collector
 from lockllm.observe.cuda import mapped_libraries
 from lockllm.observe.gpu.cards import Machine
 from lockllm.observe.python import distributions
@@ -33,8 +33,8 @@ from lockllm.observe.server import (
     staleness,
     start_log,
 )
-from lockllm.observe.server.endpoints import Said
-from lockllm.observe.server.locate import Serving
+from lockllm.observe.server.endpoints import Replies
+from lockllm.observe.server.locate import Target
 from lockllm.observe.server.model_files import Files
 from lockllm.observe.web import http
 
@@ -58,46 +58,46 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
     place = locate.checkpoint(request, found) if request.look is None else _MADE
     installed = found.environment.distributions if found.environment else {}
     deep = found.stage is not Stage.LIVE and not request.quick
-    pile = Pile()
+    collector = Collector()
     with ThreadPoolExecutor(max_workers=4) as pool:
         asked = _start(pool, found.address is not None, _ask, request, found)
         files = timed.start(pool, model_files.look, request, found, place)
         hardware = _start(pool, found.elsewhere is None, machine.machine, request, found)
-        mapped = _start(pool, found.found is not None, _libraries, found, installed, deep)
-        said: Said | None = _result(asked)
-        engine = found.engine or (said.engine if said else None)
-        versions = merge.environment(pile, request, found, engine)
+        mapped = _start(pool, found.server is not None, _libraries, found, installed, deep)
+        replies: Replies | None = _result(asked)
+        engine = found.engine or (replies.engine if replies else None)
+        versions = merge.environment(collector, request, found, engine)
         if (started := program.reading(request, found)) is not None and request.edition > 1:
-            pile.add([started])
-        merge.given(pile, request, found, said)
+            collector.add([started])
+        merge.given(collector, request, found, replies)
         for part in _result(mapped) or ():
-            pile.add(part)
+            collector.add(part)
         seen_machine: Machine | None = _result(hardware)
         looked: Files = files.result()
-    host = machine.host(pile, request, found, seen_machine) if seen_machine is not None else {}
-    _files(pile, looked, request.edition)
-    if said is not None:
-        pile.checks.append(said.check)
+    host = machine.host(collector, request, found, seen_machine) if seen_machine is not None else {}
+    _files(collector, looked, request.edition)
+    if replies is not None:
+        collector.checks.append(replies.check)
     if engine is not None:
-        _rules(pile, request, found, engine, said, looked, host, versions)
-    served_model.look(pile, request, found, said)
-    served_model.branch(pile, found, looked.main)
-    second_look.answers(pile, found, said)
-    merge.silent(pile, found, said)
+        _rules(collector, request, found, engine, replies, looked, host, versions)
+    served_model.look(collector, request, found, replies)
+    served_model.branch(collector, found, looked.main)
+    second_look.answers(collector, found, replies)
+    merge.silent(collector, found, replies)
     if seen_machine is not None:
-        machine.used_gpus(pile, request, found, seen_machine)
-    merge.not_running(pile, request, found)
-    merge.elsewhere(pile, found)
-    if found.found is not None:
+        machine.used_gpus(collector, request, found, seen_machine)
+    merge.not_running(collector, request, found)
+    merge.elsewhere(collector, found)
+    if found.server is not None:
         named = frozenset(map(distributions.normal, (*engine.packages, *engine.distributions) if engine else ()))
         also = dict(_named_files(found))
-        pile.checks.append(
-            staleness.current(found.found, found.environment, looked.looks, named | request.packages, also)
+        collector.checks.append(
+            staleness.current(found.server, found.environment, looked.looks, named | request.packages, also)
         )
     if request.pid is None and request.server is None:
-        second_look.candidate(pile, found, said is not None and said.engine is not None)
-    second_look.look(pile, found, looked.main, ledger)
-    return _observation(merge.redacted(pile, _secrets(request, found)), found)
+        second_look.candidate(collector, found, replies is not None and replies.engine is not None)
+    second_look.look(collector, found, looked.main, ledger)
+    return _observation(merge.redacted(collector, _secrets(request, found)), found)
 
 
 def subject(request: Request, seen: Observation) -> str:
@@ -111,109 +111,111 @@ def subject(request: Request, seen: Observation) -> str:
 
 
 def _rules(
-    pile: Pile, request: Request, found: Serving, engine: Engine, said: Said | None, looked: Files, host: Any,
+    collector: Collector, request: Request, target: Target, engine: Engine, replies: Replies | None, looked: Files, host: Any,
     versions: dict[str, str],
 ) -> None:  # fmt: skip
     """What the engine makes of everything: its answers, its log, its rules, its findings; then the prompt."""
-    given = found.plan.given if found.plan else None
+    given = target.plan.given if target.plan else None
 
     def context() -> Context:
-        return merge.context(found, pile, looked.main, host, versions, request)
+        return merge.context(target, collector, looked.main, host, versions, request)
 
-    if said is not None and said.engine is engine:
-        told = said
-        _guarded(pile, f"answers of {engine.name}", lambda: endpoints.kept(engine.from_http(told.answers, context())))
-        _guarded(pile, f"answers of {engine.name}", lambda: merge.replicas(told, engine, context()))
+    if replies is not None and replies.engine is engine:
+        told = replies
+        _guarded(
+            collector, f"answers of {engine.name}", lambda: endpoints.kept(engine.from_http(told.answers, context()))
+        )
+        _guarded(collector, f"answers of {engine.name}", lambda: merge.replicas(told, engine, context()))
     if request.log is not None:
         log = request.log
-        _guarded(pile, f"log {log}", lambda: _log(pile, log, engine, found))
+        _guarded(collector, f"log {log}", lambda: _log(collector, log, engine, target))
     if given is not None:
         _guarded(
-            pile,
+            collector,
             f"arguments of {engine.name}",
-            lambda: merge.in_force(engine, given, context(), found, tuple(pile.readings)),
+            lambda: merge.in_force(engine, given, context(), target, tuple(collector.readings)),
         )
-        _guarded(pile, f"arguments of {engine.name}", lambda: engine.checks(given, context()))
+        _guarded(collector, f"arguments of {engine.name}", lambda: engine.checks(given, context()))
     if looked.prompt is not None:
         of = looked.prompt
         _guarded(
-            pile,
+            collector,
             "chat template",
-            lambda: prompts.observe(found, engine, of, context(), pile.values, request, said, looked.main),
+            lambda: prompts.observe(target, engine, of, context(), collector.values, request, replies, looked.main),
         )
-    elif said is not None and said.engine is engine:
-        shown = said
-        _guarded(pile, f"prompts of {engine.name}", lambda: prompts.served(shown, request))
+    elif replies is not None and replies.engine is engine:
+        shown = replies
+        _guarded(collector, f"prompts of {engine.name}", lambda: prompts.served(shown, request))
 
 
-def _guarded(pile: Pile, what: str, read: Callable[[], Iterable[Any]]) -> None:
+def _guarded(collector: Collector, what: str, read: Callable[[], Iterable[Any]]) -> None:
     """Foreign material may be of any shape: what trips a reader is a gap of its own, and takes nothing else down."""
     try:
-        pile.add(list(read()))
+        collector.add(list(read()))
     except LockllmError:
         raise
     except Exception as error:  # noqa: BLE001 - one source must not take the others down
         reason = f"the {what} cannot be read: {type(error).__name__}: {error}"[:300]
-        pile.warnings.append(f"{reason}; please report it")
+        collector.warnings.append(f"{reason}; please report it")
         for group in ("serve", "sampling", "chat_template", "prompt_probes"):
-            pile.unobserved.append(Unobserved((group,), reason, "report it with the output of lockllm observe"))
+            collector.unobserved.append(Unobserved((group,), reason, "report it with the output of lockllm observe"))
 
 
-def _files(pile: Pile, looked: Files, edition: int) -> None:
-    pile.add([*looked.readings, *looked.unobserved])
+def _files(collector: Collector, looked: Files, edition: int) -> None:
+    collector.add([*looked.readings, *looked.unobserved])
     if edition > 1:
-        pile.checks += [check for each in looked.others for check in model_files.beside(each)]
+        collector.checks += [check for each in looked.others for check in model_files.beside(each)]
     if looked.main is None:
         return
-    pile.add([*looked.main.readings, *looked.main.unobserved, *looked.main.checks])
-    pile.complete |= looked.main.complete
-    pile.warnings += looked.main.warnings
+    collector.add([*looked.main.readings, *looked.main.unobserved, *looked.main.checks])
+    collector.complete |= looked.main.complete
+    collector.warnings += looked.main.warnings
     if "not proven" in looked.source:
-        pile.warnings.append(f"checkpoint: {looked.source}")
+        collector.warnings.append(f"checkpoint: {looked.source}")
 
 
-def _named_files(found: Serving) -> Iterator[tuple[str, str]]:
+def _named_files(target: Target) -> Iterator[tuple[str, str]]:
     """The files that the command of a running server names: what its options are given, and its config files."""
-    plan = found.plan
+    plan = target.plan
     names = (
         [*plan.files, *(each.path for each in plan.given.paths)] if plan is not None and plan.given is not None else []
     )
     for name in dict.fromkeys(names):
-        where = found.place(name)
+        where = target.place(name)
         if where is not None:
             yield name, where
 
 
-def _log(pile: Pile, name: str, engine: Engine, found: Serving) -> list[Reading | Unobserved]:
+def _log(collector: Collector, name: str, engine: Engine, target: Target) -> list[Reading | Unobserved]:
     """What the last start in the log shows, where it is the log of this server; `-` is standard input."""
     log = start_log.read(name, engine.name)
-    pile.warnings += [log.note] if log.note else []
-    reason = log.gap or start_log.other(log, found.found)
+    collector.warnings += [log.note] if log.note else []
+    reason = log.gap or start_log.other(log, target.server)
     if reason:
         fix = log.fix or "name the log that this server writes"
-        pile.warnings.append(f"log {name}: not read: {reason}")
+        collector.warnings.append(f"log {name}: not read: {reason}")
         return [Unobserved(("kernels",), reason, fix)]
     return list(engine.from_log(log.lines))
 
 
-def _observation(pile: Pile, found: Serving) -> Observation:
+def _observation(collector: Collector, target: Target) -> Observation:
     return Observation(
-        readings=tuple(pile.readings),
-        unobserved=pile.gaps(),
-        checks=_checks(pile),
-        complete=frozenset(pile.complete),
-        stage=found.stage,
+        readings=tuple(collector.readings),
+        unobserved=collector.gaps(),
+        checks=_checks(collector),
+        complete=frozenset(collector.complete),
+        stage=target.stage,
         observed_at=dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         host=socket.gethostname(),
-        warnings=tuple(dict.fromkeys(pile.warnings)),
-        asked=tuple(pile.asked),
+        warnings=tuple(dict.fromkeys(collector.warnings)),
+        asked=tuple(collector.asked),
     )
 
 
-def _checks(pile: Pile) -> tuple[Check, ...]:
+def _checks(collector: Collector) -> tuple[Check, ...]:
     """One finding of each name: of those with the worst status, every word once; of those that pass, the first."""
     found: dict[str, list[Check]] = {}
-    for check in pile.checks:
+    for check in collector.checks:
         found.setdefault(check.name, []).append(check)
     return tuple(map(_joined, found.values()))
 
@@ -233,9 +235,9 @@ def _joined(same: list[Check]) -> Check:
     )
 
 
-def _secrets(request: Request, found: Serving) -> tuple[str, ...]:
-    given = found.plan.given if found.plan else None
-    env = {**(found.found.process.env if found.found else {}), **found.env}
+def _secrets(request: Request, target: Target) -> tuple[str, ...]:
+    given = target.plan.given if target.plan else None
+    env = {**(target.server.process.env if target.server else {}), **target.env}
     named = [value for name, value in env.items() if is_secret(name) and len(value) >= 8]
     keys = [request.api_key.strip()] if request.api_key else []
     for name, value in http.key_headers(None, request.headers).items():
@@ -251,13 +253,13 @@ def _result(future: Future[Any] | None) -> Any:
     return future.result() if future is not None else None
 
 
-def _ask(request: Request, found: Serving) -> Said:
-    assert found.address is not None
+def _ask(request: Request, target: Target) -> Replies:
+    assert target.address is not None
     headers = http.key_headers(request.api_key, request.headers)
-    rounds = _ROUNDS if found.elsewhere is not None else 1
-    return endpoints.ask(found.address, found.engine, headers, request.timeout, likely=request.engine, rounds=rounds)
+    rounds = _ROUNDS if target.elsewhere is not None else 1
+    return endpoints.ask(target.address, target.engine, headers, request.timeout, likely=request.engine, rounds=rounds)
 
 
-def _libraries(found: Serving, installed: Any, hashing: bool) -> Any:
-    assert found.found is not None
-    return mapped_libraries.readings(found.found.loaded, installed, hashing=hashing)
+def _libraries(target: Target, installed: Any, hashing: bool) -> Any:
+    assert target.server is not None
+    return mapped_libraries.readings(target.server.mappings, installed, hashing=hashing)

@@ -12,7 +12,7 @@ _OF_SERVER = ("serve", "env", "adapters", "sampling", "draft", "kernels")
 """Groups whose families only a server shows whole."""
 
 
-class Pile:
+class Collector:
     """Readings, gaps and findings as they come in."""
 
     def __init__(self) -> None:

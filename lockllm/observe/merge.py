@@ -18,15 +18,15 @@ from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import GROUPS, same, seen
 from lockllm.observe import machine
-from lockllm.observe.collector import Pile, known
+from lockllm.observe.collector import Collector, known
 from lockllm.observe.machine import closed
 from lockllm.observe.python import installed, package_fit, packages
 from lockllm.observe.python.environments import Environment
 from lockllm.observe.request import Request
 from lockllm.observe.server import launch, variable_readings, workers
 from lockllm.observe.server.command_line import read_file
-from lockllm.observe.server.endpoints import Said
-from lockllm.observe.server.locate import Serving
+from lockllm.observe.server.endpoints import Replies
+from lockllm.observe.server.locate import Target
 
 _SAID_WHOLE: frozenset[Path] = frozenset(
     {("serve", "args"), ("serve", "chat_template_kwargs"), ("serve", "speculative"), ("adapters",), ("draft",)}
@@ -35,26 +35,26 @@ _SAID_WHOLE: frozenset[Path] = frozenset(
 _LAYERS: Path = ("checkpoint", "layers")
 
 
-def environment(pile: Pile, request: Request, serving: Serving, engine: Engine | None) -> dict[str, str]:
+def environment(collector: Collector, request: Request, target: Target, engine: Engine | None) -> dict[str, str]:
     """Packages, the engine's release, Python and CUDA; gives versions by distribution."""
-    if serving.environment is None:
-        missing = serving.no_environment
+    if target.environment is None:
+        missing = target.no_environment
         if missing is not None:
             for group in ("packages", "startup", "cuda"):
-                pile.unobserved.append(Unobserved((group,), missing.reason, missing.fix))
-            pile.unobserved.append(Unobserved(("host", "python"), missing.reason, missing.fix))
+                collector.unobserved.append(Unobserved((group,), missing.reason, missing.fix))
+            collector.unobserved.append(Unobserved(("host", "python"), missing.reason, missing.fix))
         return {}
     names = packages.named(engine, request.packages)
-    edits, unread = _edits(request, serving.environment, names)
-    found, unseen, complete = packages.readings(serving.environment, engine, request.packages, edits, request.edition)
+    edits, unread = _edits(request, target.environment, names)
+    found, unseen, complete = packages.readings(target.environment, engine, request.packages, edits, request.edition)
     pinning = ("torch", *(engine.distributions if engine is not None else ()))
-    checks = (installed.unedited(edits, unread), installed.pinned(serving.environment, pinning))
-    pile.add([*found, *unseen, *(check for check in checks if check is not None)])
-    pile.complete |= complete
-    pile.warnings += serving.environment.problems
-    versions = packages.versions(serving.environment)
+    checks = (installed.unedited(edits, unread), installed.pinned(target.environment, pinning))
+    collector.add([*found, *unseen, *(check for check in checks if check is not None)])
+    collector.complete |= complete
+    collector.warnings += target.environment.problems
+    versions = packages.versions(target.environment)
     fits = package_fit.check(versions)
-    pile.checks += [fits] if fits is not None else []
+    collector.checks += [fits] if fits is not None else []
     return versions
 
 
@@ -67,55 +67,55 @@ def _edits(
     return installed.touched(environment, names) if request.edition > 1 else ({}, None)
 
 
-def given(pile: Pile, request: Request, serving: Serving, said: Said | None = None) -> None:
+def given(collector: Collector, request: Request, target: Target, replies: Replies | None = None) -> None:
     """What the command line, its variables and its files say, and the store of the model that the server says it has loaded."""
-    plan = serving.plan
+    plan = target.plan
     if plan is None:
         return
     outranked = plan.given.outranked if plan.given is not None else frozenset[Path]()
     sure = [each for each in plan.readings if not any(each.fact.path[: len(path)] == path for path in outranked)]
-    pile.add(each for each in sure if not _is_idle(each, plan.given, request, serving))
-    pile.add(plan.checks)
-    pile.warnings += plan.warnings
+    collector.add(each for each in sure if not _is_idle(each, plan.given, request, target))
+    collector.add(plan.checks)
+    collector.warnings += plan.warnings
     if plan.given is None:
         return
-    pile.unobserved += plan.given.unread
+    collector.unobserved += plan.given.unread
     told = {reading.fact.path for reading in plan.readings}
-    pile.add(
+    collector.add(
         reading
         for reading in plan.given.env
-        if reading.fact.path not in told and not _is_idle(reading, plan.given, request, serving)
+        if reading.fact.path not in told and not _is_idle(reading, plan.given, request, target)
     )
     if unread(plan.given, ("serve", "args")) is None:
-        pile.complete |= {("serve", "args")} if engines.identity(plan.given.engine).layered_store else _SAID_WHOLE
-    pile.asked += asked.typed(plan.given, serving.installed)
-    whole = serving.found is None or serving.found.process.env_whole
+        collector.complete |= {("serve", "args")} if engines.identity(plan.given.engine).layered_store else _SAID_WHOLE
+    collector.asked += asked.typed(plan.given, target.installed)
+    whole = target.server is None or target.server.process.env_whole
     if whole:
-        pile.complete.add(("env",))
+        collector.complete.add(("env",))
     else:
-        reason = f"{closed(serving)}: a variable that is not there is unknown"
-        pile.unobserved.append(
+        reason = f"{closed(target)}: a variable that is not there is unknown"
+        collector.unobserved.append(
             Unobserved(("env",), reason, "run lockllm as root, or before the server, with lockllm exec")
         )
-    pile.add(workers.readings(serving.found))
-    stored = tuple(workers.stored(serving.found, request.edition, _loaded(said)))
-    pile.add(stored)
+    collector.add(workers.readings(target.server))
+    stored = tuple(workers.stored(target.server, request.edition, _loaded(replies)))
+    collector.add(stored)
     if any(isinstance(each, Reading) and each.fact.path[:2] == _LAYERS for each in stored):
-        pile.complete.add(_LAYERS)
-    filed = list(variable_readings.of_nccl(plan.env, lambda path: read_file(serving.path(path))))
-    pile.add(filed)
+        collector.complete.add(_LAYERS)
+    filed = list(variable_readings.of_nccl(plan.env, lambda path: read_file(target.path(path))))
+    collector.add(filed)
     held = {reading.fact.path for reading in (*plan.given.env, *filed)} | {each.fact.path for each in plan.given.paths}
     for name in sorted(request.env):
         if ("env", name) not in held and whole:
-            source = f"pid {serving.found.process.pid} environment" if serving.found else "environment"
-            by = By.PROCESS if serving.found else By.PLAN
-            pile.readings.append(seen(("env", name), None, source, by))
+            source = f"pid {target.server.process.pid} environment" if target.server else "environment"
+            by = By.PROCESS if target.server else By.PLAN
+            collector.readings.append(seen(("env", name), None, source, by))
 
 
 _OF_THE_HUB = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"})
 
 
-def _is_idle(reading: Reading, given: Given | None, request: Request, serving: Serving) -> bool:
+def _is_idle(reading: Reading, given: Given | None, request: Request, target: Target) -> bool:
     """Whether it is a variable that decides nothing here: about repositories, where all that is served are folders."""
     name = reading.fact.path[-1]
     if given is None or reading.fact.group != "env" or name not in _OF_THE_HUB or name in request.env:
@@ -123,11 +123,11 @@ def _is_idle(reading: Reading, given: Given | None, request: Request, serving: S
     served = [
         each for each in (given.model, given.tokenizer, given.draft, *given.adapters.values()) if each is not None
     ]
-    return bool(served) and all(os.path.exists(serving.path(each.text)) for each in served)
+    return bool(served) and all(os.path.exists(target.path(each.text)) for each in served)
 
 
 def in_force(
-    engine: Engine, given: Given, context: Context, serving: Serving, stored: Iterable[Reading] = ()
+    engine: Engine, given: Given, context: Context, target: Target, stored: Iterable[Reading] = ()
 ) -> Iterator[Reading | Unobserved]:
     """What the engine's rules make of the arguments, and of what the model itself sets (`stored`: all that was seen).
 
@@ -138,7 +138,7 @@ def in_force(
     for item in engine.effective(_with_settings_of_model(engine, given, stored), context):
         if isinstance(item, Reading) and (item.fact.path in named or unread(given, item.fact.path) is not None):
             continue
-        if isinstance(item, Unobserved) and serving.stage is Stage.LIVE:
+        if isinstance(item, Unobserved) and target.stage is Stage.LIVE:
             yield msgspec.structs.replace(item, due=Stage.ALL)
         else:
             yield item
@@ -149,80 +149,82 @@ def unread(given: Given, path: Path) -> Unobserved | None:
     return next((gap for gap in given.unread if path[: len(gap.path)] == gap.path), None)
 
 
-def replicas(said: Said, engine: Engine, context: Context) -> Iterator[Reading | Check]:
+def replicas(replies: Replies, engine: Engine, context: Context) -> Iterator[Reading | Check]:
     """What the later rounds of questions say otherwise: several servers answer at one address."""
     held = {
         reading.fact.path: reading
-        for reading in engine.from_http(said.answers, context)
+        for reading in engine.from_http(replies.answers, context)
         if isinstance(reading, Reading)
     }
     odd: dict[Path, Reading] = {}
-    for answers in said.rounds:
+    for answers in replies.rounds:
         for item in engine.from_http(answers, context):
             if isinstance(item, Reading):
                 first = held.get(item.fact.path)
                 if first is not None and not same(item.fact, first.value, item.value):
                     odd.setdefault(item.fact.path, item)
     yield from odd.values()
-    if said.again and not said.rounds:
+    if replies.again and not replies.rounds:
         detail, fix = "no second round of answers came whole", "give it more time with --timeout"
-        yield Check("check.replicas_agree", CheckStatus.UNKNOWN, detail, said.server.url, fix)
-    elif said.rounds:
+        yield Check("check.replicas_agree", CheckStatus.UNKNOWN, detail, replies.address.url, fix)
+    elif replies.rounds:
         names = ", ".join(sorted(reading.fact.key for reading in odd.values()))
         detail = (
-            f"answers differ from call to call: {names}" if odd else f"{len(said.rounds) + 1} rounds of answers agree"
+            f"answers differ from call to call: {names}"
+            if odd
+            else f"{len(replies.rounds) + 1} rounds of answers agree"
         )
         status = CheckStatus.FAIL if odd else CheckStatus.PASS
         fix = "name each replica by its own address" if odd else ""
-        yield Check("check.replicas_agree", status, detail, said.server.url, fix)
+        yield Check("check.replicas_agree", status, detail, replies.address.url, fix)
 
 
-def silent(pile: Pile, serving: Serving, said: Said | None) -> None:
+def silent(collector: Collector, target: Target, replies: Replies | None) -> None:
     """Why facts that only a running server shows are not known."""
     reason = fix = ""
-    if said is not None and said.worst is not None:
-        reason, fix = said.worst.reason, said.worst.fix
-    elif said is None and serving.found is not None and serving.stage is not Stage.PREFLIGHT:
-        hidden = serving.found.process.hidden
-        reason = hidden or f"pid {serving.found.process.pid} listens on no port that can be asked from here"
+    if replies is not None and replies.worst is not None:
+        reason, fix = replies.worst.reason, replies.worst.fix
+    elif replies is None and target.server is not None and target.stage is not Stage.PREFLIGHT:
+        hidden = target.server.process.hidden
+        reason = hidden or f"pid {target.server.process.pid} listens on no port that can be asked from here"
         fix = "wait for it with --wait SECONDS, or name its address with --server"
     if reason:
         for group in ("serve", "sampling", "chat_template", "engine", "tokenizer"):
-            pile.unobserved.append(Unobserved((group,), reason, fix, due=Stage.LIVE))
+            collector.unobserved.append(Unobserved((group,), reason, fix, due=Stage.LIVE))
 
 
-def not_running(pile: Pile, request: Request, serving: Serving) -> None:
+def not_running(collector: Collector, request: Request, target: Target) -> None:
     """Why nothing is known of the arguments where no server runs, and no command of an engine is planned."""
-    machine.no_cuda(pile, serving)
-    if serving.live or (serving.plan is not None and serving.plan.given is not None):
+    machine.no_cuda(collector, target)
+    if target.live or (target.plan is not None and target.plan.given is not None):
         return
     reason, fix = (
         "no server runs here and no command is planned",
         "start the server, or give its command to lockllm exec",
     )
-    if serving.plan is not None:
+    if target.plan is not None:
         reason, fix = "the command does not show the engine's own arguments", "verify again while the server runs"
     due = Stage.LIVE
     if request.unread:  # it starts next: what it would serve is due now
         reason, fix, due = request.unread, launch.FIX, Stage.PREFLIGHT
-        pile.warnings.append(f"the command is not read: {reason}")
+        collector.warnings.append(f"the command is not read: {reason}")
     groups = ("serve", "sampling", "env", "libraries", "engine", "kernels", "draft", "adapters")
     for path in (*((group,) for group in groups), *(("tokenizer", name) for name in ("mode", "repo", "commit"))):
-        pile.unobserved.append(Unobserved(path, reason, fix, due=due))
+        collector.unobserved.append(Unobserved(path, reason, fix, due=due))
 
 
-def elsewhere(pile: Pile, serving: Serving) -> None:
+def elsewhere(collector: Collector, target: Target) -> None:
     """Everything but HTTP of a server that is not this machine's."""
-    if serving.elsewhere is None:
+    if target.elsewhere is None:
         return
-    reason, fix = serving.elsewhere.reason, serving.elsewhere.fix
-    pile.unobserved += [Unobserved((group.name,), reason, fix) for group in GROUPS]
+    reason, fix = target.elsewhere.reason, target.elsewhere.fix
+    collector.unobserved += [Unobserved((group.name,), reason, fix) for group in GROUPS]
 
 
-def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:
+def redacted(pile: Collector, secrets: Iterable[str]) -> Collector:
     """The same without any reading that holds a secret of the command line or environment, and no word of one elsewhere."""
     hidden = tuple(secrets)
-    kept = Pile()
+    kept = Collector()
     kept.complete = set(pile.complete)
     for reading in redaction.readings(pile.readings):
         path = reading.fact.path
@@ -251,30 +253,30 @@ def redacted(pile: Pile, secrets: Iterable[str]) -> Pile:
 
 
 def context(
-    serving: Serving,
-    pile: Pile,
+    target: Target,
+    collector: Collector,
     look: Look | None,
     host: Mapping[Path, Any],
     installed: Mapping[str, str],
     request: Request,
 ) -> Context:  # fmt: skip
     """What an engine's rules may look at."""
-    held = pile.values
+    held = collector.values
     told = held.get(("engine", "version"))
     version = str(told) if told is not None else request.engine_version
     checkpoint = known(look.readings) if look else {}
-    own = serving.installed
+    own = target.installed
     return Context(
         version=version, installed=own if own is not None and own.version == version else None,
-        checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(serving.env),
-        env_whole=serving.found is None or serving.found.process.env_whole,
+        checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(target.env),
+        env_whole=target.server is None or target.server.process.env_whole,
         locked_model=":".join(each for each in (request.repo, request.revision) if each),
     )  # fmt: skip
 
 
-def _loaded(said: Said | None) -> str:
+def _loaded(replies: Replies | None) -> str:
     """The digest of the one manifest that a server of Ollama says it has loaded."""
-    answer = next((each.json for each in said.answers if each.probe.path == "/api/ps"), None) if said else None
+    answer = next((each.json for each in replies.answers if each.probe.path == "/api/ps"), None) if replies else None
     models = answer.get("models") if isinstance(answer, dict) else None
     digest = (
         models[0].get("digest") if isinstance(models, list) and len(models) == 1 and isinstance(models[0], dict) else ""
@@ -289,8 +291,8 @@ def _with_settings_of_model(engine: Engine, given: Given, seen: Iterable[Reading
     return msgspec.structs.replace(given, readings=(*given.readings, *more))
 
 
-def _given(serving: Serving) -> Given | None:
-    return serving.plan.given if serving.plan else None
+def _given(target: Target) -> Given | None:
+    return target.plan.given if target.plan else None
 
 
 def _plain(value: Any) -> Any:

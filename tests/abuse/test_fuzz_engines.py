@@ -167,7 +167,7 @@ def test_any_process_is_read(tmp_path_factory: pytest.TempPathFactory, cmdline: 
     except proc.Gone:
         return
     proc.everything(lambda process: True, root)
-    proc.mapped(7, root)
+    proc.mapped_files(7, root)
     listeners.listeners(8000, root)
     listeners.accepting("127.0.0.1", 8000, root)
     plan(found.argv, found.env, "/nowhere", live=True)

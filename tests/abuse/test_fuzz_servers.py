@@ -87,7 +87,7 @@ def test_any_bytes_of_a_server_are_an_answer_or_a_reason(seed: int, odd: Any) ->
     body = spoiled(random.choice(real), random, odd) if real and random.random() < 0.7 else odd
     here = loopback()
     here.raw = answer(random, body)
-    server = http.Server("http", "127.0.0.1", here.listener.getsockname()[1])
+    server = http.Address("http", "127.0.0.1", here.listener.getsockname()[1])
     found = http.ask(server, engine(name).probes[:4], seconds=3)
     assert all(isinstance(each, (Answer, http.Silence)) for each in found)
     assert all(each.reason for each in found if isinstance(each, http.Silence))

@@ -27,9 +27,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_server_is_found_by_pid_and_by_port(home: Path) -> None:
     with hosts.running([home / "bin/vllm", "serve", "model", "--port", "8000"]) as (pid, port):
         by_pid, by_port = find.by_pid(pid), find.by_address(http.parse(str(port)))
-        assert isinstance(by_port, find.Found)
+        assert isinstance(by_port, find.RunningServer)
         assert (by_pid.engine, by_pid.process.pid) == (by_port.engine, by_port.process.pid) == ("vllm", pid)
-        assert by_pid.listens == (("127.0.0.1", port),)
+        assert by_pid.addresses == (("127.0.0.1", port),)
 
 
 def test_only_launch_forms_of_the_engine_count(home: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_wrapper_and_what_it_runs_are_one_server(home: Path) -> None:
     script = f"{home}/bin/vllm serve model; exit"
     with hosts.running(["sh", "-c", script]) as (shell, port):
         found = find.by_address(http.parse(str(port)))
-        assert isinstance(found, find.Found)
+        assert isinstance(found, find.RunningServer)
         assert found.process.pid != shell
 
 

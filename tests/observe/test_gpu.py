@@ -19,7 +19,7 @@ from lockllm.observe.cuda import stack_fit
 from lockllm.observe.cuda.stack_fit import DriverLibrary
 from lockllm.observe.gpu import gpu_readings
 from lockllm.observe.gpu.cards import Machine
-from lockllm.observe.gpu.gpu_readings import Used
+from lockllm.observe.gpu.gpu_readings import GpuCount
 from tests.observe.machines import EIGHT, H100, MIG, MIXED, ONE, Host, text
 
 
@@ -28,7 +28,7 @@ class Facts:
 
     def __init__(self, machine: Machine, env: Mapping[str, str], used: int | None) -> None:
         choice = gpu_readings.pick(machine, env, frozenset())
-        using = None if used is None else Used(used, "test", used)
+        using = None if used is None else GpuCount(used, "test", used)
         said = [gpu_readings.machine_facts(machine), gpu_readings.gpu_facts(machine, choice, using)]
         self.readings: dict[str, list[Reading]] = {}
         for each in said:
@@ -193,7 +193,7 @@ def test_a_server_is_the_gpus_that_it_uses(host: Host) -> None:
 def test_too_few_gpus_are_no_fault_where_others_may_lie_on_other_nodes(host: Host) -> None:
     machine = host.look(ONE)
     said = gpu_readings.gpu_facts(
-        machine, gpu_readings.pick(machine, {}, frozenset()), Used(16, "test", 16, spread=True)
+        machine, gpu_readings.pick(machine, {}, frozenset()), GpuCount(16, "test", 16, spread=True)
     )
     told = next(check for check in said.checks if check.name == "check.gpus_enough")
     assert (told.status.value, "Ray may place the others" in told.detail) == ("unknown", True)

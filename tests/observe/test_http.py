@@ -13,14 +13,14 @@ import pytest
 from lockllm.engines import Answer, Probe
 from lockllm.errors import UsageError
 from lockllm.observe.web import http, http_answer
-from lockllm.observe.web.http import Server, Silence
+from lockllm.observe.web.http import Address, Silence
 from tests.abuse.hostile import listening
 
 PROBE = Probe(path="/version")
 
 
 @contextmanager
-def serving(answer: bytes | Callable[[str], bytes], hold: float = 0.0) -> Iterator[tuple[Server, list[str]]]:
+def serving(answer: bytes | Callable[[str], bytes], hold: float = 0.0) -> Iterator[tuple[Address, list[str]]]:
     """A loopback server that gives the same bytes, or those for a request, to everybody; and what it was asked."""
     asked: list[str] = []
 
@@ -31,7 +31,7 @@ def serving(answer: bytes | Callable[[str], bytes], hold: float = 0.0) -> Iterat
             over.wait(hold)
 
     with listening(talk) as heard:
-        yield Server("http", "127.0.0.1", heard.port), asked
+        yield Address("http", "127.0.0.1", heard.port), asked
 
 
 def reply(body: bytes, status: str = "200 OK", kind: str = "application/json", more: str = "") -> bytes:
@@ -39,7 +39,7 @@ def reply(body: bytes, status: str = "200 OK", kind: str = "application/json", m
     return head.encode() + body
 
 
-def silence(server: Server, seconds: float = 2.0, **headers: str) -> Silence:
+def silence(server: Address, seconds: float = 2.0, **headers: str) -> Silence:
     (said,) = http.ask(server, [PROBE], headers, seconds)
     assert isinstance(said, Silence)
     return said
@@ -99,7 +99,7 @@ def test_each_way_of_not_answering_has_its_own_words(answer: bytes, kind: str, r
 def test_a_closed_port_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    said = silence(Server("http", "127.0.0.1", port))
+    said = silence(Address("http", "127.0.0.1", port))
     assert (said.kind, said.fix) == ("refused", "start the server, or name it with --server")
 
 
@@ -259,7 +259,7 @@ def named(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[int, str]) -> None:
 def test_an_address_of_a_family_that_the_machine_lacks_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(reply(WHOLE)) as (server, _):
         named(monkeypatch, (255, "nowhere"), (socket.AF_INET, server.host))
-        (said,) = http.ask(Server("http", "two.example", server.port), [PROBE])
+        (said,) = http.ask(Address("http", "two.example", server.port), [PROBE])
     assert isinstance(said, Answer)
 
 
@@ -271,7 +271,7 @@ def test_a_silent_address_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPat
             waiting.setblocking(False)
             waiting.connect_ex(silent.getsockname())
         named(monkeypatch, (socket.AF_INET, "127.0.0.2"), (socket.AF_INET, server.host))
-        (said,) = http.ask(Server("http", "two.example", server.port), [PROBE], seconds=10)
+        (said,) = http.ask(Address("http", "two.example", server.port), [PROBE], seconds=10)
     assert isinstance(said, Answer)
 
 
@@ -307,7 +307,7 @@ def test_waiting_ends_with_its_time_however_a_head_drips(endless: bytes) -> None
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=drip, args=(listener,))
         thread.start()
-        http.wait(Server("http", "127.0.0.1", listener.getsockname()[1]), PROBE, {}, 0.5)  # the drip is not over yet
+        http.wait(Address("http", "127.0.0.1", listener.getsockname()[1]), PROBE, {}, 0.5)  # the drip is not over yet
         over.set()
         thread.join()
 

@@ -79,8 +79,8 @@ def test_the_process_behind_an_address_is_the_one_that_the_kernel_chooses(
         pytest.skip("this kernel has no IPv6")
     with engines(home, addresses) as (pids, port):
         assert listeners.accepting(asked, port) == (pids[answers],)
-        found = find.by_address(http.Server("http", asked, port))
-        assert isinstance(found, find.Found)
+        found = find.by_address(http.Address("http", asked, port))
+        assert isinstance(found, find.RunningServer)
         assert found.process.pid == pids[answers]
 
 
@@ -97,7 +97,7 @@ def test_a_server_is_asked_where_it_answers_itself(home: Path) -> None:
     with engines(home, ["0.0.0.0", "127.0.0.1"]) as (pids, port):
         shadowed, other = (locate._address(find.by_pid(pid)) for pid in pids)
     assert shadowed is None
-    assert other == http.Server("http", "127.0.0.1", port)
+    assert other == http.Address("http", "127.0.0.1", port)
 
 
 def test_servers_that_share_an_address_are_told_apart_by_nobody(home: Path) -> None:

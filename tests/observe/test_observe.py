@@ -22,7 +22,7 @@ from lockllm.facts.observation import By, CheckStatus, Observation
 from lockllm.facts.registry import dump
 from lockllm.facts.registry import seen as fact
 from lockllm.observe import Request, merge, observe, subject
-from lockllm.observe.collector import Pile
+from lockllm.observe.collector import Collector
 from tests.conftest import ENVIRON
 from tests.observe import hosts
 from tests.servers import start
@@ -231,7 +231,7 @@ def test_replicas_that_could_not_be_compared_are_unknown() -> None:
 
 
 def test_a_name_that_holds_a_secret_leaves_a_gap_where_it_stood() -> None:
-    pile = Pile()
+    pile = Collector()
     pile.complete = {("serve", "args"), ("env",), ("packages",)}
     pile.add([fact(("env", "X_hidden-value"), "1", "environment", By.PROCESS)])
     kept = merge.redacted(pile, ["hidden-value"])

@@ -114,7 +114,7 @@ def test_mapped_files_are_told_with_those_that_were_replaced(fake: Fake) -> None
         "7f03-7f04 rw-p 00000000 00:00 0 [heap]\n"
         "7f04-7f05 rw-p 00000000 00:00 0\n"
     )
-    assert [(each.path, each.deleted) for each in proc.mapped(7, fake.root)] == [
+    assert [(each.path, each.deleted) for each in proc.mapped_files(7, fake.root)] == [
         ("/usr/lib/libcuda.so.550.90.07", False),
         ("/models/a b.gguf", True),
     ]
@@ -145,7 +145,7 @@ def test_a_real_process_is_read_whole(tmp_path: Path) -> None:
         assert process.path("file") == tmp_path / "file"
         assert listeners.listeners(port) == (pid,)
         assert listeners.listens(pid) == (("127.0.0.1", port),)
-        assert any("libpython" in each.path or "python" in each.path for each in proc.mapped(pid))
+        assert any("libpython" in each.path or "python" in each.path for each in proc.mapped_files(pid))
     assert listeners.listeners(port) == ()
     with pytest.raises(proc.Gone):
         proc.read(pid)

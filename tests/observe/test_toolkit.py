@@ -11,7 +11,7 @@ import pytest
 from lockllm.facts.observation import ABSENT, By, Reading
 from lockllm.facts.registry import seen
 from lockllm.observe.cuda import elf, loader_search, mapped_libraries, toolkit
-from lockllm.observe.cuda.mapped_libraries import Loaded
+from lockllm.observe.cuda.mapped_libraries import MappedFiles
 from lockllm.observe.process import proc
 from lockllm.observe.python import environments
 from tests.observe import hosts
@@ -200,7 +200,7 @@ def test_a_mapped_library_tells_its_release_by_its_file_or_its_wheel(
     place: Place, path: str, fact: str, value: str | None
 ) -> None:
     process = proc.read(1)
-    held = Loaded(files=((process, proc.Mapped(path, "08:01", 7, False)),))
+    held = MappedFiles(files=((process, proc.MappedFile(path, "08:01", 7, False)),))
     found, _, _ = mapped_libraries.readings(held, place.environment.distributions, hashing=False)
     assert {each.fact.key: each.value for each in found}.get(fact) == value
 
@@ -208,6 +208,6 @@ def test_a_mapped_library_tells_its_release_by_its_file_or_its_wheel(
 def test_two_copies_of_one_library_in_one_process_are_a_finding(place: Place) -> None:
     process = proc.read(1)
     paths = ("/usr/lib/libnccl.so.2.21.5", "/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2")
-    files = tuple((process, proc.Mapped(path, "08:01", at, False)) for at, path in enumerate(paths))
-    _, _, checks = mapped_libraries.readings(Loaded(files=files), {}, hashing=False)
+    files = tuple((process, proc.MappedFile(path, "08:01", at, False)) for at, path in enumerate(paths))
+    _, _, checks = mapped_libraries.readings(MappedFiles(files=files), {}, hashing=False)
     assert [(each.name, each.status.value) for each in checks] == [("check.one_copy_of_each_library", "fail")]

@@ -13,7 +13,7 @@ from lockllm.facts.observation import By
 from lockllm.facts.registry import seen
 from lockllm.observe.cuda import stack_fit, trial
 from lockllm.observe.gpu.cards import Card, Machine
-from lockllm.observe.gpu.visible import Seen
+from lockllm.observe.gpu.visible import VisibleGpu
 from lockllm.observe.python import environments, installed
 from lockllm.observe.safe import child
 from tests.observe import hosts
@@ -59,7 +59,7 @@ def test_cuda_is_started_in_a_child_with_the_servers_search_path(
     assert [each.reason for each in tried.wrong] == ([wrong] if wrong else [])
     assert tried.done == ("" if wrong else "CUDA starts, and sees 2 GPUs")
     machine = Machine(platform="cuda", cards=(Card(index=0),), source="NVML")
-    check = stack_fit.usable(machine, (Seen(card=machine.cards[0]),), tried.wrong, tried.done)
+    check = stack_fit.usable(machine, (VisibleGpu(card=machine.cards[0]),), tried.wrong, tried.done)
     assert check is not None
     assert check.status.value == ("fail" if wrong else "pass")
 
@@ -111,7 +111,7 @@ def test_an_interpreter_that_others_can_write_is_not_run_for_depth(home: Path) -
     ],
 )
 def test_a_torch_without_code_for_the_gpu_is_told(capability: str, codes: str, good: bool) -> None:
-    found = trial.without_code((Seen(card=Card(index=0, capability=capability)),), codes.split())
+    found = trial.without_code((VisibleGpu(card=Card(index=0, capability=capability)),), codes.split())
     assert (not found) is good
 
 

@@ -17,7 +17,7 @@ from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Observation, Reading, Unobserved
 from lockllm.observe import Request, observe
 from lockllm.observe.server import prompts
-from lockllm.observe.server.endpoints import Said
+from lockllm.observe.server.endpoints import Replies
 from lockllm.observe.web.http import parse
 from lockllm.prompt import live, probes
 from lockllm.prompt.readings import Setup
@@ -152,7 +152,7 @@ def test_another_template_in_the_server_than_on_disk_is_a_finding() -> None:
 def served_alone(answers: Mapping[str, Answer], shown: tuple[Answer, ...], **more: Any) -> list[Reading | Unobserved]:
     now = dt.datetime.now(dt.timezone.utc)
     served = live.Served(engine="llama.cpp", answers=answers, began=now, ended=now)
-    there = Said(server=parse("http://127.0.0.1:1"), answers=shown, prompts=served)
+    there = Replies(address=parse("http://127.0.0.1:1"), answers=shown, prompts=served)
     return list(prompts.served(there, Request(**more)))
 
 

@@ -28,14 +28,14 @@ _WEIGHTS = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
 _BLOCK = 1 << 20
 
 
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+class MappedFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The mapped files of a server, over all its processes."""
 
-    files: tuple[tuple[proc.Process, proc.Mapped], ...] = ()
+    files: tuple[tuple[proc.Process, proc.MappedFile], ...] = ()
     closed: str = ""  # why some of them could not be read
 
     @property
-    def weights(self) -> tuple[proc.Mapped, ...]:
+    def weights(self) -> tuple[proc.MappedFile, ...]:
         """Mapped weight files, each once."""
         found = {file.path: file for _, file in self.files if file.path.lower().endswith(_WEIGHTS)}
         return tuple(found.values())
@@ -47,43 +47,43 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted(set(found), key=lambda site: (-found.count(site), site)))
 
 
-def loaded(processes: Iterable[proc.Process], root: Path = proc.PROC) -> Loaded:
+def mapped_files(processes: Iterable[proc.Process], root: Path = proc.PROC) -> MappedFiles:
     """What these processes map."""
-    files: list[tuple[proc.Process, proc.Mapped]] = []
+    files: list[tuple[proc.Process, proc.MappedFile]] = []
     closed = ""
     for process in processes:
         try:
-            files += [(process, file) for file in proc.mapped(process.pid, root)]
+            files += [(process, file) for file in proc.mapped_files(process.pid, root)]
         except PermissionError:
             closed = closed or f"process {process.pid} belongs to another user"
         except OSError:
             continue
-    return Loaded(files=tuple(files), closed=closed)
+    return MappedFiles(files=tuple(files), closed=closed)
 
 
 def readings(
-    held: Loaded, installed: Mapping[str, Distribution], *, hashing: bool
+    mappings: MappedFiles, installed: Mapping[str, Distribution], *, hashing: bool
 ) -> tuple[list[Reading], list[Unobserved], list[Check]]:
     """What is mapped of each library that lockllm knows. `hashing` reads every byte of them."""
     found: list[Reading] = []
     unseen: list[Unobserved] = []
-    copies: dict[str, dict[tuple[str, int], tuple[proc.Process, proc.Mapped]]] = {}
-    for process, file in held.files:
+    copies: dict[str, dict[tuple[str, int], tuple[proc.Process, proc.MappedFile]]] = {}
+    for process, file in mappings.files:
         if match := _FILE.match(Path(file.path).name):
             copies.setdefault(match[1], {}).setdefault((file.path, file.inode), (process, file))
-    if held.closed:
+    if mappings.closed:
         fix = "run lockllm as the user of the server, or as root"
-        unseen.append(Unobserved(("libraries",), held.closed, fix))
+        unseen.append(Unobserved(("libraries",), mappings.closed, fix))
     for name, several in copies.items():
         for process, file in several.values():
             one, missing = _library(name, process, file, installed, hashing)
             found += one
             unseen += missing
-    return found, unseen, [_alone(copies)] if held.files else []
+    return found, unseen, [_alone(copies)] if mappings.files else []
 
 
 def _library(
-    name: str, process: proc.Process, file: proc.Mapped, installed: Mapping[str, Distribution], hashing: bool
+    name: str, process: proc.Process, file: proc.MappedFile, installed: Mapping[str, Distribution], hashing: bool
 ) -> tuple[list[Reading], list[Unobserved]]:
     source = f"pid {process.pid} maps {file.path}"
     path = proc.inside(process.root, file.path)
@@ -142,7 +142,7 @@ def _digest(path: Path, search: bool) -> tuple[str, str | None]:
     return digest.hexdigest(), version
 
 
-def _alone(copies: Mapping[str, Mapping[tuple[str, int], tuple[proc.Process, proc.Mapped]]]) -> Check:
+def _alone(copies: Mapping[str, Mapping[tuple[str, int], tuple[proc.Process, proc.MappedFile]]]) -> Check:
     """Whether one process maps two files of one library."""
     name = "check.one_copy_of_each_library"
     for library, several in copies.items():

@@ -9,7 +9,7 @@ import msgspec
 
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.observe.gpu.cards import Machine, Trouble
-from lockllm.observe.gpu.visible import Seen
+from lockllm.observe.gpu.visible import VisibleGpu
 
 FLOORS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 """Least driver of each CUDA major: minor-version compatibility (CUDA 13.2 release notes, table 2)."""
@@ -80,7 +80,7 @@ def one_driver(machine: Machine, library: DriverLibrary | None) -> Check | None:
 
 
 def usable(
-    machine: Machine, gpus: Sequence[Seen], found: Sequence[Trouble], tried: str = "", unknown: str = ""
+    machine: Machine, gpus: Sequence[VisibleGpu], found: Sequence[Trouble], tried: str = "", unknown: str = ""
 ) -> Check | None:
     """Whether CUDA starts where NVML shows GPUs. `tried` says that it did, `unknown` why it could not be tried."""
     name = "check.cuda_usable"

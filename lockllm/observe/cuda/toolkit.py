@@ -14,7 +14,7 @@ from lockllm.observe.cuda.mapped_libraries import CUDA, fact_value
 from lockllm.observe.python.environments import Environment
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedLibraries(msgspec.Struct, frozen=True, kw_only=True):
     """What would be loaded. `instead` are facts whose metadata does not count: another file stands in front of the wheel's."""
 
     readings: tuple[Reading, ...] = ()
@@ -25,7 +25,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 def planned(
     environment: Environment | None, env: Mapping[str, str], cwd: str, held: Sequence[Reading], root: Path = Path("/")
-) -> Planned:
+) -> PlannedLibraries:
     """The libraries of CUDA by the loader's order. `held` are readings so far: wheels that a file in front shadows."""
     found: list[Reading] = []
     instead: set[tuple[str, ...]] = set()
@@ -53,7 +53,7 @@ def planned(
             found.append(seen(path, value, source, By.FILE))
         if one.origin == "compat":
             warnings.append(f"cuda-compat {one.version} stands in front of the driver's own libcuda ({one.why})")
-    return Planned(readings=tuple(found), instead=frozenset(instead), warnings=tuple(warnings), driver=driver)
+    return PlannedLibraries(readings=tuple(found), instead=frozenset(instead), warnings=tuple(warnings), driver=driver)
 
 
 def toolkit(env: Mapping[str, str], root: Path) -> Reading:

@@ -14,7 +14,7 @@ import msgspec
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.observe.gpu.cards import Trouble
-from lockllm.observe.gpu.visible import Seen
+from lockllm.observe.gpu.visible import VisibleGpu
 from lockllm.observe.python import interpreter
 from lockllm.observe.safe import child
 
@@ -72,7 +72,7 @@ _KEPT = ("PATH", "HOME", "LANG", "FAKE_CUDA")
 _LOADER = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it: what stands against CUDA, or what was done without trouble."""
 
     wrong: tuple[Trouble, ...] = ()
@@ -83,26 +83,28 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     codes: tuple[str, ...] | None = None  # the GPUs that torch holds code for: sm_90, compute_90
 
 
-def cuda(env: Mapping[str, str], rights: Mapping[str, Any]) -> Tried:
+def cuda(env: Mapping[str, str], rights: Mapping[str, Any]) -> TrialResult:
     """Start CUDA as the server would: with its search path and its GPUs. No memory of a GPU is taken."""
     answer = child.ask((sys.executable, "-I"), _CUDA, _CUDA_SECONDS, env=_environ(env, _LOADER), rights=rights)
     if isinstance(answer, str):
-        return Tried(wrong=(Trouble(f"a process that starts CUDA {answer}", "see dmesg"),))
+        return TrialResult(wrong=(Trouble(f"a process that starts CUDA {answer}", "see dmesg"),))
     if "load" in answer:
-        return Tried(unknown=f"libcuda.so.1 cannot be loaded: {answer['load']}"[:200])
+        return TrialResult(unknown=f"libcuda.so.1 cannot be loaded: {answer['load']}"[:200])
     code = answer.get("init")
     if code != 0:
         number = code if isinstance(code, int) else -1
         words = _CODES.get(number, "see the error codes of the CUDA driver")
-        return Tried(wrong=(Trouble(f"CUDA does not start: error {number}, {words}", _FIXES.get(number, "see dmesg")),))
-    return Tried(done=f"CUDA starts, and sees {answer.get('count')} GPUs")
+        return TrialResult(
+            wrong=(Trouble(f"CUDA does not start: error {number}, {words}", _FIXES.get(number, "see dmesg")),)
+        )
+    return TrialResult(done=f"CUDA starts, and sees {answer.get('count')} GPUs")
 
 
-def torch(program: Path, env: Mapping[str, str], held: Sequence[Reading]) -> Tried:
+def torch(program: Path, env: Mapping[str, str], held: Sequence[Reading]) -> TrialResult:
     """What importing torch tells that no file does. `held` are readings so far: what says the same is not said again."""
     where = f"import torch in {program}"
     if (why := interpreter.refusal(program)) is not None:
-        return Tried(unobserved=(Unobserved(("kernels", "cpu_capability"), f"{program} is not run: {why}", ""),))
+        return TrialResult(unobserved=(Unobserved(("kernels", "cpu_capability"), f"{program} is not run: {why}", ""),))
     variables = _environ(env, (*_LOADER, "PYTHONPATH", "ATEN_CPU_CAPABILITY"))
     argv = (str(program), "-B", "-W", "ignore")
     answer = child.ask(argv, _TORCH, _TORCH_SECONDS, env=variables, rights=interpreter.rights(program))
@@ -110,7 +112,7 @@ def torch(program: Path, env: Mapping[str, str], held: Sequence[Reading]) -> Tri
         gap = Unobserved(
             ("kernels", "cpu_capability"), f"{where}: {program.name} {answer}"[:300], "see whether torch imports"
         )
-        return Tried(unobserved=(gap,))
+        return TrialResult(unobserved=(gap,))
     told = {
         ("cuda", "runtime"): answer.get("cuda"), ("rocm", "version"): answer.get("hip"),
         ("cuda", "cudnn"): _cudnn(answer.get("cudnn")), ("cuda", "nccl"): _dotted(answer.get("nccl")),
@@ -123,10 +125,10 @@ def torch(program: Path, env: Mapping[str, str], held: Sequence[Reading]) -> Tri
             found.append(seen(path, value, where, By.PLAN))
     codes = answer.get("codes")
     listed = tuple(code for code in codes if isinstance(code, str)) if isinstance(codes, list) else None
-    return Tried(readings=tuple(found), codes=listed)
+    return TrialResult(readings=tuple(found), codes=listed)
 
 
-def without_code(gpus: Sequence[Seen], codes: Sequence[str]) -> tuple[Trouble, ...]:
+def without_code(gpus: Sequence[VisibleGpu], codes: Sequence[str]) -> tuple[Trouble, ...]:
     """The GPUs that no code of torch runs on: neither made for their generation, nor to be compiled for it."""
     found = []
     for capability in sorted({gpu.card.capability for gpu in gpus if gpu.card.capability}):

@@ -42,7 +42,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     slices: tuple[Slice, ...] = ()
     partition: str | None = None  # AMD: compute and memory partition where the card is cut up
     pids: tuple[tuple[int, tuple[int, int]], ...] = ()  # processes, each with its GPU and compute instance
-    listed: bool = False  # whether the driver told its processes, be they none
+    lists_processes: bool = False  # whether the driver told its processes, be they none
     ailments: tuple[str, ...] = ()  # memory errors, pending repairs
     shut: tuple[Trouble, ...] = ()  # why CUDA cannot start on it although the driver shows it
     lost: Trouble | None = None

@@ -8,14 +8,14 @@ from typing import Any
 from lockllm import engines
 from lockllm.engines import Given
 from lockllm.facts.fact import Path
-from lockllm.observe.gpu.gpu_readings import Used
+from lockllm.observe.gpu.gpu_readings import GpuCount
 
 _PLACED = ("distributed_executor_backend", "data_parallel_backend", "orchestrator_type")
 """Options whose `ray` lets Ray place workers on any node of its cluster."""
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
-def used(held: Mapping[Path, Any], given: Given | None) -> Used | None:
+def used(held: Mapping[Path, Any], given: Given | None) -> GpuCount | None:
     """GPUs of this node, or None where no size tells."""
     sizes = {name: size for name in _SIZES if isinstance(size := held.get(("serve", name)), int) and size > 0}
     if "tensor_parallel_size" not in sizes:
@@ -42,12 +42,14 @@ def used(held: Mapping[Path, Any], given: Given | None) -> Used | None:
         count, each = max(1, count // nodes), max(1, each // nodes)
     told = " x ".join(f"{name} {size}" for name, size in sizes.items() if size > 1) or "one GPU"
     spread = any(held.get(("serve", "args", name)) == "ray" for name in _PLACED)
-    return Used(count, f"{told}{f', over {nodes} nodes' if isinstance(nodes, int) and nodes > 1 else ''}", each, spread)
+    return GpuCount(
+        count, f"{told}{f', over {nodes} nodes' if isinstance(nodes, int) and nodes > 1 else ''}", each, spread
+    )
 
 
-def _by_split(held: Mapping[Path, Any]) -> Used | None:
+def _by_split(held: Mapping[Path, Any]) -> GpuCount | None:
     """llama.cpp uses every device that it sees, unless it is told to keep to one or to none."""
     if held.get(("serve", "split_mode")) == "none":
-        return Used(1, "split_mode none")
+        return GpuCount(1, "split_mode none")
     layers = held.get(("serve", "gpu_layers"))
-    return Used(0, "gpu_layers 0", 0) if isinstance(layers, int) and layers == 0 else None
+    return GpuCount(0, "gpu_layers 0", 0) if isinstance(layers, int) and layers == 0 else None

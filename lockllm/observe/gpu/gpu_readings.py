@@ -13,14 +13,14 @@ from lockllm.facts.observation import By, Check, CheckStatus, Raw, Reading, Unob
 from lockllm.facts.registry import find, read, seen
 from lockllm.observe.gpu import visible
 from lockllm.observe.gpu.cards import Card, Machine, Trouble
-from lockllm.observe.gpu.visible import Choice, Seen
+from lockllm.observe.gpu.visible import Choice, VisibleGpu
 
 _OF_ONE = ("gpu", "gpu_product", "gpu_device", "compute_capability", "sm_count", "gpu_memory", "virtualization", "mig")
 _MAY_LACK = ("gpu_memory", "gpu_device")
 """What a chip may not have at all: GPUs without memory or a bus of their own (GB10, Jetson)."""
 
 
-class Used(msgspec.Struct, frozen=True):
+class GpuCount(msgspec.Struct, frozen=True):
     """How many GPUs a server uses, and how that is known. `each`: those of one replica, which must work together.
 
     `spread`: they may lie on other nodes, of which nothing here tells (Ray places them).
@@ -32,7 +32,7 @@ class Used(msgspec.Struct, frozen=True):
     spread: bool = False
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class GpuFindings(msgspec.Struct, frozen=True, kw_only=True):
     """What was made of it."""
 
     readings: tuple[Reading, ...] = ()
@@ -50,7 +50,7 @@ def pick(machine: Machine, env: Mapping[str, str], pids: frozenset[int], closed:
     choice = visible.choose(machine.cards, env, rocm=machine.platform == "rocm")
     if closed and len(usable) > 1 and not any(name.endswith("VISIBLE_DEVICES") for name in env):
         fix = "run lockllm as the user of the server, or as root"
-        choice = msgspec.structs.replace(choice, trouble=Trouble(closed, fix), counted=False)
+        choice = msgspec.structs.replace(choice, trouble=Trouble(closed, fix), count_known=False)
     shown = visible.of_pids(usable, pids) if machine.host_pids else ()
     if shown and (choice.trouble is not None or len(shown) > len(choice.gpus)):
         return Choice(gpus=shown, source="processes that the driver shows")
@@ -61,10 +61,10 @@ def idle(machine: Machine, pids: frozenset[int]) -> bool:
     """Whether the driver, whose pids are ours to compare, lists processes on GPUs and none of these."""
     usable = [card for card in machine.cards if card.lost is None]
     shown = {pid for card in usable for pid, _ in card.pids}
-    return machine.host_pids and bool(usable) and all(card.listed for card in usable) and not shown & pids
+    return machine.host_pids and bool(usable) and all(card.lists_processes for card in usable) and not shown & pids
 
 
-def machine_facts(machine: Machine) -> Said:
+def machine_facts(machine: Machine) -> GpuFindings:
     """The driver and what holds for the host as a whole."""
     found: list[Reading] = []
     unseen: list[Unobserved] = []
@@ -97,17 +97,19 @@ def machine_facts(machine: Machine) -> Said:
             warnings.append(f"GPU {card.index} is lost: {card.lost.reason}")
         if card.mig_pending:
             warnings.append(f"GPU {card.index}: MIG mode changes at the next reset")
-    return Said(readings=tuple(found), unobserved=tuple(unseen), checks=_health(machine), warnings=tuple(warnings))
+    return GpuFindings(
+        readings=tuple(found), unobserved=tuple(unseen), checks=_health(machine), warnings=tuple(warnings)
+    )
 
 
-def gpu_facts(machine: Machine, choice: Choice, used: Used | None) -> Said:
+def gpu_facts(machine: Machine, choice: Choice, used: GpuCount | None) -> GpuFindings:
     """The GPUs of one server. `used` is how many it uses, None where it uses all that it sees."""
     if machine.trouble is not None:
-        return Said()
+        return GpuFindings()
     if machine.none or not machine.cards:
         names = [*_OF_ONE, "interconnect"]
         gone = [seen(("host", name), None, machine.source, By.FILE) for name in names]
-        return Said(readings=(*gone, seen(("host", "gpu_count"), 0, machine.source, By.FILE)))
+        return GpuFindings(readings=(*gone, seen(("host", "gpu_count"), 0, machine.source, By.FILE)))
     there = len(choice.gpus)
     cut = any(gpu.part is not None for gpu in choice.gpus)
     count = min(used.count, there) if used is not None else min(there, 1) if cut else there
@@ -117,7 +119,7 @@ def gpu_facts(machine: Machine, choice: Choice, used: Used | None) -> Said:
     found: list[Reading] = []
     unseen: list[Unobserved] = []
     trouble = choice.trouble
-    if trouble is not None and used is None and not choice.counted:
+    if trouble is not None and used is None and not choice.count_known:
         unseen.append(Unobserved(("host", "gpu_count"), trouble.reason, trouble.fix))
     else:
         parts = [where, used.source if used else "", f"{there} usable of {there + choice.lost}" if choice.lost else ""]
@@ -131,10 +133,12 @@ def gpu_facts(machine: Machine, choice: Choice, used: Used | None) -> Said:
     else:
         found.append(seen(("host", "interconnect"), None, f"{len(gpus)} GPU", ranked))
     checks = [_enough(machine, choice, used), _alike(gpus)]
-    return Said(readings=tuple(found), unobserved=tuple(unseen), checks=tuple(check for check in checks if check))
+    return GpuFindings(
+        readings=tuple(found), unobserved=tuple(unseen), checks=tuple(check for check in checks if check)
+    )
 
 
-def of_one(gpus: Sequence[Seen]) -> dict[Path, Any]:
+def of_one(gpus: Sequence[VisibleGpu]) -> dict[Path, Any]:
     """Values of the first GPU, for rules that look at the host: as a lock holds them, so that rules see the same of both."""
     if not gpus:
         return {("host", "gpu_count"): 0}
@@ -144,7 +148,7 @@ def of_one(gpus: Sequence[Seen]) -> dict[Path, Any]:
 
 
 def _cards(
-    gpus: Sequence[Seen], choice: Choice, where: str, by: By, found: list[Reading], unseen: list[Unobserved]
+    gpus: Sequence[VisibleGpu], choice: Choice, where: str, by: By, found: list[Reading], unseen: list[Unobserved]
 ) -> None:
     for name in _OF_ONE:
         values = [_value(name, gpu) for gpu in gpus]
@@ -180,7 +184,7 @@ def _asset(card: Card, found: list[Reading], where: str, by: By) -> None:
             found.append(seen(("host", "gpus", str(card.index), part), value, where, by))
 
 
-def _value(name: str, gpu: Seen) -> Any:
+def _value(name: str, gpu: VisibleGpu) -> Any:
     card, part = gpu.card, gpu.part
     bare = split_mig(card.name)[0] if card.name else None
     values: dict[str, Callable[[], Any]] = {
@@ -210,7 +214,7 @@ def _joined(name: str, values: Sequence[Any]) -> Any:
 
 
 def _links(
-    machine: Machine, gpus: Sequence[Seen], where: str, by: By, found: list[Reading], unseen: list[Unobserved]
+    machine: Machine, gpus: Sequence[VisibleGpu], where: str, by: By, found: list[Reading], unseen: list[Unobserved]
 ) -> None:
     indexes = sorted({gpu.card.index for gpu in gpus})
     pairs = [machine.linked.get((one, other)) for one in indexes for other in indexes if one < other]
@@ -240,7 +244,7 @@ def _health(machine: Machine) -> tuple[Check, ...]:
     return (Check("check.gpus_healthy", status, detail, machine.source, fix),)
 
 
-def _enough(machine: Machine, choice: Choice, used: Used | None) -> Check | None:
+def _enough(machine: Machine, choice: Choice, used: GpuCount | None) -> Check | None:
     name = "check.gpus_enough"
     if used is None:
         return None
@@ -253,7 +257,7 @@ def _enough(machine: Machine, choice: Choice, used: Used | None) -> Check | None
         detail += f"; {choice.lost} more {'is' if choice.lost == 1 else 'are'} lost"
     if there >= used.count:
         return Check(name, CheckStatus.PASS, detail, f"{machine.source}, {choice.source}")
-    if choice.trouble is not None and not choice.counted:
+    if choice.trouble is not None and not choice.count_known:
         return Check(name, CheckStatus.UNKNOWN, detail, f"{machine.source}, {choice.source}", choice.trouble.fix)
     if used.spread:
         detail += "; Ray may place the others on other nodes"
@@ -262,7 +266,7 @@ def _enough(machine: Machine, choice: Choice, used: Used | None) -> Check | None
     return Check(name, CheckStatus.FAIL, detail, f"{machine.source}, {choice.source}", fix)
 
 
-def _alike(gpus: Sequence[Seen]) -> Check | None:
+def _alike(gpus: Sequence[VisibleGpu]) -> Check | None:
     if len(gpus) < 2:
         return None
     kinds = sorted(

@@ -99,7 +99,7 @@ class Reader:
             mig_pending=bool(mode and mode[1]) != on,
             slices=self.slices(handle) if on else (),
             pids=pids or (),
-            listed=pids is not None,
+            lists_processes=pids is not None,
             ailments=self.ailments(handle),
             shut=self.shut(handle),
             lost=next((each for each in troubles.values() if each.reason in _SICK), None),

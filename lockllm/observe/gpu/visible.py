@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"\s*\+?(-?\d+)")
 _OLD_SLICE = re.compile(r"MIG-(GPU-[^/]+)/(\d+)/(\d+)\Z")
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class VisibleGpu(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU as a process sees it: a card, or a MIG slice of one."""
 
     card: Card
@@ -28,11 +28,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The GPUs that a process sees, in its own order, and what chose them. Lost ones are left out."""
 
-    gpus: tuple[Seen, ...] = ()
+    gpus: tuple[VisibleGpu, ...] = ()
     lost: int = 0  # how many of those that were chosen are lost
     source: str = ""
     trouble: Trouble | None = None  # which of several unlike GPUs are meant cannot be told
-    counted: bool = True  # whether at least their number is known
+    count_known: bool = True  # whether at least their number is known
     uncut: bool = False  # a card was chosen that is to be cut up, and has no slice
 
 
@@ -62,7 +62,7 @@ def choose(cards: Sequence[Card], env: Mapping[str, str], *, rocm: bool = False)
     return choice
 
 
-def everything(cards: Sequence[Card]) -> tuple[Seen, ...]:
+def everything(cards: Sequence[Card]) -> tuple[VisibleGpu, ...]:
     """Every card, and in place of one that is cut up its slices."""
     return tuple(seen for card in cards for seen in _whole(card))
 
@@ -72,19 +72,19 @@ def alike(cards: Sequence[Card]) -> bool:
     return len({seen.kind for seen in everything(cards) if seen.card.lost is None}) <= 1
 
 
-def of_pids(cards: Sequence[Card], pids: frozenset[int]) -> tuple[Seen, ...]:
+def of_pids(cards: Sequence[Card], pids: frozenset[int]) -> tuple[VisibleGpu, ...]:
     """The GPUs, or slices of them, on which the driver shows one of these processes."""
     found = []
     for card in cards:
         instances = {instance for pid, instance in card.pids if pid in pids}
         if not instances:
             continue
-        parts = [Seen(card=card, part=part) for part in card.slices if part.instance in instances]
+        parts = [VisibleGpu(card=card, part=part) for part in card.slices if part.instance in instances]
         found += parts or list(_whole(card))
     return tuple(found)
 
 
-def _choice(gpus: Iterable[Seen], source: str, *, by_name: bool) -> Choice:
+def _choice(gpus: Iterable[VisibleGpu], source: str, *, by_name: bool) -> Choice:
     chosen = tuple(gpus)
     left = tuple(seen for seen in chosen if seen.card.lost is None)
     trouble = None
@@ -96,9 +96,9 @@ def _choice(gpus: Iterable[Seen], source: str, *, by_name: bool) -> Choice:
     return Choice(gpus=left, lost=len(chosen) - len(left), source=source, trouble=trouble)
 
 
-def _whole(card: Card) -> tuple[Seen, ...]:
+def _whole(card: Card) -> tuple[VisibleGpu, ...]:
     """A card, or its slices where it is cut up."""
-    return tuple(Seen(card=card, part=part) for part in card.slices) if card.mig else (Seen(card=card),)
+    return tuple(VisibleGpu(card=card, part=part) for part in card.slices) if card.mig else (VisibleGpu(card=card),)
 
 
 def _numbers(words: Sequence[str], count: int) -> list[int]:
@@ -114,9 +114,9 @@ def _numbers(words: Sequence[str], count: int) -> list[int]:
     return found
 
 
-def _by_uuid(cards: Sequence[Card], words: Sequence[str]) -> tuple[Seen, ...]:
+def _by_uuid(cards: Sequence[Card], words: Sequence[str]) -> tuple[VisibleGpu, ...]:
     kind = words[0].strip()[:4]
-    found: list[Seen] = []
+    found: list[VisibleGpu] = []
     for word in words:
         name = word.strip()
         if not name.startswith(kind):
@@ -130,22 +130,22 @@ def _by_uuid(cards: Sequence[Card], words: Sequence[str]) -> tuple[Seen, ...]:
     return tuple(found)
 
 
-def _named(cards: Sequence[Card], name: str) -> list[Seen]:
+def _named(cards: Sequence[Card], name: str) -> list[VisibleGpu]:
     """Cards whose UUID begins with a name. One that is cut up is no device of its own."""
     return [seen for card in cards if (card.uuid or "").startswith(name) for seen in _whole(card)[:1]]
 
 
-def _slices(cards: Sequence[Card], name: str) -> list[Seen]:
+def _slices(cards: Sequence[Card], name: str) -> list[VisibleGpu]:
     """Slices by UUID or its beginning, or as drivers before 470 name them: `MIG-GPU-<uuid>/<gi>/<ci>`."""
     if old := _OLD_SLICE.match(name):
         instance = (int(old[2]), int(old[3]))
         return [
-            Seen(card=card, part=part)
+            VisibleGpu(card=card, part=part)
             for card in cards
             for part in card.slices
             if card.uuid == old[1] and part.instance == instance
         ]
-    return [Seen(card=card, part=part) for card in cards for part in card.slices if part.uuid.startswith(name)]
+    return [VisibleGpu(card=card, part=part) for card in cards for part in card.slices if part.uuid.startswith(name)]
 
 
 def _rocm(cards: Sequence[Card], env: Mapping[str, str]) -> Choice:
@@ -162,7 +162,7 @@ def _rocm(cards: Sequence[Card], env: Mapping[str, str]) -> Choice:
             else:
                 chosen = [chosen[index] for index in _numbers(words, len(chosen))]
             sources.append(f"{name}={told}"[:200])
-    return _choice((Seen(card=card) for card in chosen), ", ".join(sources) or "all GPUs", by_name=True)
+    return _choice((VisibleGpu(card=card) for card in chosen), ", ".join(sources) or "all GPUs", by_name=True)
 
 
 def _by_id(cards: Sequence[Card], name: str) -> Card | None:

@@ -51,7 +51,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
         return inside(self.root, os.path.join(self.cwd or "/", name))
 
 
-class Mapped(msgspec.Struct, frozen=True):
+class MappedFile(msgspec.Struct, frozen=True):
     """A file that is mapped into a process."""
 
     path: str  # as that process sees it
@@ -142,7 +142,7 @@ def state(process: Process, proc: Path = PROC) -> str:
         return ""
 
 
-def became(process: Process, proc: Path = PROC) -> int:
+def program_tick(process: Process, proc: Path = PROC) -> int:
     """The clock tick by which a process was the program that it is: the start of its oldest thread but the first.
 
     A script that downloads a model and then becomes the server (`exec`) hands on its own start; its threads end with it, so
@@ -288,9 +288,9 @@ def ancestors(pid: int, processes: Mapping[int, Process]) -> tuple[Process, ...]
     return tuple(found)
 
 
-def mapped(pid: int, proc: Path = PROC) -> tuple[Mapped, ...]:
+def mapped_files(pid: int, proc: Path = PROC) -> tuple[MappedFile, ...]:
     """The files mapped into a process, each once. Raises OSError where they are closed to this user."""
-    found: dict[tuple[str, str], Mapped] = {}
+    found: dict[tuple[str, str], MappedFile] = {}
     for line in _bounded(proc / str(pid) / "maps", _MOST_MAPS).decode("utf-8", "surrogateescape").split("\n"):
         fields = line.split(None, 5)
         if len(fields) < 6 or not fields[5].startswith("/"):
@@ -298,7 +298,7 @@ def mapped(pid: int, proc: Path = PROC) -> tuple[Mapped, ...]:
         path = fields[5].removesuffix(" (deleted)")
         key = (path, fields[4])
         if key not in found:
-            found[key] = Mapped(_unescaped(path), fields[3], int(fields[4]), fields[5].endswith(" (deleted)"))
+            found[key] = MappedFile(_unescaped(path), fields[3], int(fields[4]), fields[5].endswith(" (deleted)"))
     return tuple(found.values())
 
 

@@ -18,7 +18,7 @@ _OF_INSTALLERS = frozenset({"INSTALLER", "REQUESTED", "RECORD", "direct_url.json
 _EXTENSION = re.compile(r"(\.[\w-]+)*\.(so|pyd)\Z")
 
 
-class Looked(NamedTuple):
+class Differences(NamedTuple):
     """The files of one distribution that differ from RECORD, and those that may and were not read: there was too much."""
 
     edited: tuple[str, ...]
@@ -45,7 +45,7 @@ class _Row(NamedTuple):
     size: int | None
 
 
-def look(distribution: Distribution, budget: Budget) -> Looked | None:
+def look(distribution: Distribution, budget: Budget) -> Differences | None:
     """What differs, by one listing of each folder; None where there is no RECORD.
 
     A file of another size is edited, and so is one that is gone. An installer writes RECORD last: a file whose content or
@@ -77,7 +77,7 @@ def look(distribution: Distribution, budget: Budget) -> Looked | None:
             unread.append(row.name)
         elif not distributions.holds(distribution.folder.parent / row.name, row.digest):
             differ.append(row.name)
-    return Looked(tuple(sorted(differ)), tuple(sorted(unread)))
+    return Differences(tuple(sorted(differ)), tuple(sorted(unread)))
 
 
 class _File(NamedTuple):

@@ -13,7 +13,7 @@ from lockllm import engines
 from lockllm.engines import Answer, Engine, Probe
 from lockllm.facts.observation import Check, CheckStatus, Raw, Reading, Unobserved
 from lockllm.observe.web import http
-from lockllm.observe.web.http import Server, Silence
+from lockllm.observe.web.http import Address, Silence
 from lockllm.prompt import live
 from lockllm.prompt.live import Served
 
@@ -24,10 +24,10 @@ _NOBODY = ("refused", "unreachable", "timeout", "loading")
 _MOST_READ = 1 << 18
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class Replies(msgspec.Struct, frozen=True, kw_only=True):
     """What a server said: the engine that answers, its answers, and where it was silent."""
 
-    server: Server
+    address: Address
     engine: Engine | None = None
     answers: tuple[Answer, ...] = ()
     silences: tuple[Silence, ...] = ()
@@ -44,7 +44,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def check(self) -> Check:
         """Whether the running server answers."""
-        name, where = "check.server_answers", self.server.url
+        name, where = "check.server_answers", self.address.url
         if self.engine is not None:
             count = f"{len(self.answers)} of {len(self.answers) + len(self.silences)} questions answered"
             return Check(name, CheckStatus.PASS, f"{self.engine.name} answers: {count}", where)
@@ -59,13 +59,13 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
     """How one server is asked: with which headers, and until when."""
 
-    server: Server
+    address: Address
     headers: Mapping[str, str]
     until: float
 
     def ask(self, probes: Sequence[Probe]) -> tuple[Answer | Silence, ...]:
         """What it says to each probe."""
-        return http.ask(self.server, probes, self.headers, max(0.1, self.until - time.monotonic()))
+        return http.ask(self.address, probes, self.headers, max(0.1, self.until - time.monotonic()))
 
 
 def kept(read: Iterable[Reading | Unobserved]) -> Iterator[Reading | Unobserved]:
@@ -82,20 +82,20 @@ def kept(read: Iterable[Reading | Unobserved]) -> Iterator[Reading | Unobserved]
 
 
 def ask(
-    server: Server,
+    address: Address,
     engine: Engine | None,
     headers: Mapping[str, str],
     seconds: float,
     *,
     likely: str | None = None,
     rounds: int = 1,
-) -> Said:
+) -> Replies:
     """Ask the probes of an engine; where none is known, those of all, and tell by the answers which one it is.
 
     `likely` is the engine that was locked: asked before the others. `rounds` is how often all is asked; `seconds` is the
     time for everything.
     """
-    line = _Line(server=server, headers=headers, until=time.monotonic() + seconds)
+    line = _Line(address=address, headers=headers, until=time.monotonic() + seconds)
     said = _first_round(line, engine, likely)
     if said.engine is None or rounds < 2:
         return said
@@ -118,7 +118,7 @@ def _size(value: Any) -> int:
     return 8
 
 
-def _first_round(line: _Line, engine: Engine | None, likely: str | None) -> Said:
+def _first_round(line: _Line, engine: Engine | None, likely: str | None) -> Replies:
     if engine is not None:
         return _known(line, engine)
     names = [name for name in engines.available() if name != likely]
@@ -133,15 +133,15 @@ def _first_round(line: _Line, engine: Engine | None, likely: str | None) -> Said
         own = _of(each, answers)
         if own and each.detect(own):
             return _rest(line, each, answers, silences)
-    return Said(server=line.server, answers=answers, silences=silences)
+    return Replies(address=line.address, answers=answers, silences=silences)
 
 
-def _known(line: _Line, engine: Engine) -> Said:
+def _known(line: _Line, engine: Engine) -> Replies:
     """All that an engine is asked, its prompts too, at once."""
     answers, silences, prompts = _with_prompts(line, engine, engine.probes)
     told = bool(answers) and engine.detect(answers)
-    return Said(
-        server=line.server, engine=engine if told else None, answers=answers, silences=silences,
+    return Replies(
+        address=line.address, engine=engine if told else None, answers=answers, silences=silences,
         prompts=prompts if told else None,
     )  # fmt: skip
 
@@ -184,7 +184,7 @@ def _of(engine: Engine, answers: Sequence[Answer]) -> tuple[Answer, ...]:
     return tuple(each for each in answers if (each.probe.method, each.probe.path) in asked)
 
 
-def _rest(line: _Line, engine: Engine, answers: Sequence[Answer], silences: Sequence[Silence]) -> Said:
+def _rest(line: _Line, engine: Engine, answers: Sequence[Answer], silences: Sequence[Silence]) -> Replies:
     """The answers to all of an engine's probes: those that were given, and the rest."""
     probed = [*(each.probe for each in answers), *(each.probe for each in silences)]
     done = {(probe.method, probe.path) for probe in probed}
@@ -192,8 +192,8 @@ def _rest(line: _Line, engine: Engine, answers: Sequence[Answer], silences: Sequ
     more, quiet, prompts = _with_prompts(line, engine, rest)
     asked = {(probe.method, probe.path) for probe in engine.probes}
     own = tuple(each for each in silences if (each.probe.method, each.probe.path) in asked)
-    return Said(
-        server=line.server,
+    return Replies(
+        address=line.address,
         engine=engine,
         answers=(*_of(engine, answers), *more),
         silences=(*own, *quiet),

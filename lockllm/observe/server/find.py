@@ -18,7 +18,7 @@ from lockllm.engines.launch.forms import hint
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Unobserved
 from lockllm.observe.cuda import mapped_libraries
-from lockllm.observe.cuda.mapped_libraries import Loaded
+from lockllm.observe.cuda.mapped_libraries import MappedFiles
 from lockllm.observe.process import listeners, proc
 from lockllm.observe.process.proc import Process
 from lockllm.observe.web import http
@@ -27,16 +27,16 @@ _RESOLVE = 3.0  # seconds
 _MOST_TOLD = 8
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
     """A running server: its root process, everything below it, and where it listens."""
 
     process: Process
     form: Form | None  # None: a program of its own that holds an engine
     engine: str | None
     tree: tuple[Process, ...] = ()  # without the root
-    loaded: Loaded = Loaded()
-    listens: tuple[tuple[str, int], ...] = ()
-    became: int = 0  # the clock tick by which its root was the program that it is
+    mappings: MappedFiles = MappedFiles()
+    addresses: tuple[tuple[str, int], ...] = ()  # host and TCP port of each socket that it listens on
+    program_tick: int = 0  # the clock tick by which its root process had become the program that it is
     why: str = ""  # how it was chosen
 
     @property
@@ -45,49 +45,49 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         return (self.process, *self.tree)
 
 
-def by_pid(pid: int, root: Path = proc.PROC) -> Found:
+def by_pid(pid: int, root: Path = proc.PROC) -> RunningServer:
     """The server that a process belongs to. UsageError where there is none, or where it is no server."""
     fix = "find the server with `ps -ef`, or name its address with --server"
     try:
         process = proc.read(pid, root)
     except proc.Gone as error:
         raise UsageError(str(error), where=f"--pid {pid}", fix=fix) from error
-    found = _climb(process, {**proc.tree(root), pid: process}, root, f"--pid {pid}")
-    if found.form is None and found.engine is None and not found.listens and not process.hidden:
+    server = _climb(process, {**proc.tree(root), pid: process}, root, f"--pid {pid}")
+    if server.form is None and server.engine is None and not server.addresses and not process.hidden:
         raise UsageError(f"process {pid}{_program(process)} is no server", where=f"--pid {pid}", fix=fix)
-    return found
+    return server
 
 
-def by_address(server: http.Server, root: Path = proc.PROC, seconds: float = _RESOLVE) -> Found | Unobserved:
+def by_address(address: http.Address, root: Path = proc.PROC, seconds: float = _RESOLVE) -> RunningServer | Unobserved:
     """The local process that listens at an address, or why it is none. Its name has so long to resolve, and no more than 3 s."""
     there = ("engine",)
     elsewhere = "run `lockllm observe` there, and pass the file with --observation"
-    local = local_addresses(server.host, min(seconds, _RESOLVE))
+    local = local_addresses(address.host, min(seconds, _RESOLVE))
     if not local:
-        return Unobserved(there, f"{server.host} is another host: only HTTP was asked", elsewhere)
-    pids = accepting(local, server.port, root)
-    where = f"port {server.port}"
+        return Unobserved(there, f"{address.host} is another host: only HTTP was asked", elsewhere)
+    pids = accepting(local, address.port, root)
+    where = f"port {address.port}"
     if pids is None:
         fix = "run lockllm as the user of the server, as root, or inside its container"
         return Unobserved(there, f"the process that listens on {where} does not show here", fix)
     if not pids:
         reason = f"nothing listens on {where}"
-        if listeners.listeners(server.port, root) != ():
-            reason = f"nothing listens on {where} of {server.host}: it is in use at another address"
+        if listeners.listeners(address.port, root) != ():
+            reason = f"nothing listens on {where} of {address.host}: it is in use at another address"
         return Unobserved(there, reason, "start the server, or name its address")
     processes = proc.tree(root)
-    found: dict[int, Found] = {}
+    servers: dict[int, RunningServer] = {}
     listening = proc.whole((processes[pid] for pid in pids if pid in processes), root)
     for process in listening:
         one = _climb(process, processes, root, f"it listens on {where}")
         if one.form is not None or one.engine is not None:
-            found.setdefault(one.process.pid, one)
-    if len(found) > 1:
-        listed = ", ".join(f"pid {pid}" for pid in sorted(found))
+            servers.setdefault(one.process.pid, one)
+    if len(servers) > 1:
+        listed = ", ".join(f"pid {pid}" for pid in sorted(servers))
         fix = "choose one of them with --pid"
         return Unobserved(there, f"several servers take turns on {where}: {listed}", fix)
-    if found:
-        return next(iter(found.values()))
+    if servers:
+        return next(iter(servers.values()))
     names = ", ".join(f"pid {each.pid}{_program(each)}" for each in listening) or "it ended"
     return Unobserved(there, f"what listens on {where} is no engine ({names}): only HTTP was asked", elsewhere)
 
@@ -101,17 +101,17 @@ def accepting(addresses: Iterable[str], port: int, root: Path = proc.PROC) -> tu
     return ()
 
 
-def running(engine: str | None, root: Path = proc.PROC) -> tuple[Found, ...]:
+def running(engine: str | None, root: Path = proc.PROC) -> tuple[RunningServer, ...]:
     """Every process here that is a launch form of an engine (of any, where none is named); ourselves left out."""
     processes, forms = _forms(root)
     why = "the only server here"
     return tuple(
-        _found(process, forms[process.pid][0], processes, root, why)
+        _server(process, forms[process.pid][0], processes, root, why)
         for process in proc.whole((processes[pid] for pid in _outermost(engine, processes, forms)), root)
     )
 
 
-def choose(engine: str | None, root: Path = proc.PROC) -> Found | None:
+def choose(engine: str | None, root: Path = proc.PROC) -> RunningServer | None:
     """The only server of that engine here, or None. UsageError where there are several."""
     fix = "choose one with --pid or --server"
     try:
@@ -121,7 +121,7 @@ def choose(engine: str | None, root: Path = proc.PROC) -> Found | None:
         raise UsageError(what, where="this host", fix=fix) from error
     pids = _outermost(engine, processes, forms)
     several = proc.whole((processes[pid] for pid in pids[:_MOST_TOLD]), root)
-    found = tuple(_found(each, forms[each.pid][0], processes, root, "the only server here") for each in several)
+    found = tuple(_server(each, forms[each.pid][0], processes, root, "the only server here") for each in several)
     if len(pids) < 2:
         return found[0] if found else None
     more = f"; and {len(pids) - _MOST_TOLD} more" if len(pids) > _MOST_TOLD else ""
@@ -178,14 +178,14 @@ def below(process: Process, root: Path = proc.PROC) -> tuple[Process, ...]:
     return proc.whole(proc.descendants(process.pid, proc.tree(root)), root)
 
 
-def describe(found: Found) -> str:
+def describe(server: RunningServer) -> str:
     """One server in a few words: pid, engine, port, model, GPUs."""
-    words = [f"{proc.owned(found.process)} {found.engine or 'server'}"]
-    if found.listens:
-        words.append(f"port {found.listens[0][1]}")
-    if model := _model(found):
+    words = [f"{proc.owned(server.process)} {server.engine or 'server'}"]
+    if server.addresses:
+        words.append(f"port {server.addresses[0][1]}")
+    if model := _model(server):
         words.append(f"model {model}")
-    if (gpus := found.process.env.get("CUDA_VISIBLE_DEVICES")) is not None:
+    if (gpus := server.process.env.get("CUDA_VISIBLE_DEVICES")) is not None:
         words.append(f"GPUs {gpus or 'none'}")
     return ", ".join(words)
 
@@ -237,10 +237,10 @@ def _addresses(host: str, seconds: float) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def embedded(held: Loaded) -> str | None:
+def embedded(mappings: MappedFiles) -> str | None:
     """The engine whose library a program maps, where its command line names none."""
     marks = {mark: each.name for each in engines.built_in().values() for mark in each.embedded}
-    hits = [mark for mark in marks if any(mark in file.path for _, file in held.files)]
+    hits = [mark for mark in marks if any(mark in file.path for _, file in mappings.files)]
     return marks[max(hits, key=len)] if hits else None  # a package says more than a library that several carry
 
 
@@ -252,33 +252,35 @@ def same_network(process: Process, root: Path = proc.PROC) -> bool:
         return True
 
 
-def _climb(process: Process, processes: Mapping[int, Process], root: Path, why: str) -> Found:
+def _climb(process: Process, processes: Mapping[int, Process], root: Path, why: str) -> RunningServer:
     """The server that a process is part of: the nearest launch form from it upwards, or the process itself."""
     for each in (process, *proc.whole(proc.ancestors(process.pid, processes), root)):
         read = form_of(each) if each.argv else None
         if read is not None and not (read[1] and each is not process):
-            return _found(each, read[0], processes, root, why)
-    return _found(process, None, processes, root, why)
+            return _server(each, read[0], processes, root, why)
+    return _server(process, None, processes, root, why)
 
 
-def _found(process: Process, form: Form | None, processes: Mapping[int, Process], root: Path, why: str) -> Found:
+def _server(
+    process: Process, form: Form | None, processes: Mapping[int, Process], root: Path, why: str
+) -> RunningServer:
     tree = proc.whole(proc.descendants(process.pid, processes), root)
-    held = mapped_libraries.loaded((process, *tree), root)
-    listens = [each for one in (process, *tree) for each in listeners.listens(one.pid, root)]
-    return Found(
+    held = mapped_libraries.mapped_files((process, *tree), root)
+    addresses = [each for one in (process, *tree) for each in listeners.listens(one.pid, root)]
+    return RunningServer(
         process=process,
         form=form,
         engine=form.engine if form else embedded(held),
         tree=tree,
-        loaded=held,
-        listens=tuple(dict.fromkeys(listens)),
-        became=proc.became(process, root),
+        mappings=held,
+        addresses=tuple(dict.fromkeys(addresses)),
+        program_tick=proc.program_tick(process, root),
         why=why,
     )
 
 
-def _model(found: Found) -> str:
-    words = found.form.args if found.form else ()
+def _model(server: RunningServer) -> str:
+    words = server.form.args if server.form else ()
     for at, word in enumerate(words):
         if word in ("--model", "--model-path", "-m", "--model-id") and at + 1 < len(words):
             return words[at + 1][:80]

@@ -32,7 +32,7 @@ _LONG = re.compile(
 _PLAIN_OPTION = re.compile(r"-[BEIPbqsu]+")
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True):
+class EngineCommand(msgspec.Struct, frozen=True, kw_only=True):
     """The engine's own command behind its wrappers, or why it could not be read."""
 
     argv: tuple[str, ...]
@@ -41,7 +41,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     unread: str = ""
 
 
-def read(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Started:
+def read(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> EngineCommand:
     """Read a command that is to start here, in this environment and directory."""
     try:
         found = straight(argv, env, lambda word, held, inside: _foreign(word, held, os.path.join(cwd, inside)))
@@ -50,8 +50,8 @@ def read(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Started:
             raise Unread(f"there is no directory {found.cwd}")
         _program(found.argv, found.env, where)
     except Unread as why:
-        return Started(argv=argv, env=env, cwd=cwd, unread=str(why))
-    return Started(argv=found.argv, env=found.env, cwd=where)
+        return EngineCommand(argv=argv, env=env, cwd=cwd, unread=str(why))
+    return EngineCommand(argv=found.argv, env=found.env, cwd=where)
 
 
 def unread_plan(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Plan:

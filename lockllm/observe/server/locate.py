@@ -25,7 +25,7 @@ from lockllm.observe.request import Request
 from lockllm.observe.safe import files
 from lockllm.observe.server import command_line, engine_source, find, launch, workers
 from lockllm.observe.server.command_line import Plan
-from lockllm.observe.server.find import Found
+from lockllm.observe.server.find import RunningServer
 from lockllm.observe.web import http
 
 _READY = Probe(path="/v1/models")
@@ -33,12 +33,12 @@ _OF_ALL = {"0.0.0.0": ("127.0.0.1",), "::": ("127.0.0.1", "::1")}
 """Where a socket that is bound to all addresses is asked."""
 
 
-class Serving(msgspec.Struct, frozen=True, kw_only=True):
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was found out about the server before anything slow is asked."""
 
     stage: Stage
-    found: Found | None = None  # its process, where it is one of this machine
-    address: http.Server | None = None  # where HTTP is asked
+    server: RunningServer | None = None  # its process, where it is one of this machine
+    address: http.Address | None = None  # where HTTP is asked
     elsewhere: Unobserved | None = None  # why the rest of it is not this machine's to see
     environment: Environment | None = None
     no_environment: Unobserved | None = None
@@ -50,16 +50,16 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def live(self) -> bool:
         """Whether a running server is looked at."""
-        return self.found is not None or self.address is not None
+        return self.server is not None or self.address is not None
 
     @property
     def env(self) -> Mapping[str, str]:
         """The variables that reach the engine."""
-        return self.plan.env if self.plan else self.found.process.env if self.found else {}
+        return self.plan.env if self.plan else self.server.process.env if self.server else {}
 
     def place(self, name: str) -> str | None:
         """Where a path that the command names is to be opened; None where it lies in a container of which nothing is here."""
-        if self.found is None and self.plan is not None:
+        if self.server is None and self.plan is not None:
             return command_line.place(self.plan, name)
         return self.path(os.path.expanduser(name) if name.startswith("~") else name)
 
@@ -67,58 +67,58 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
         """A path as the server means it, as this process can open it."""
         base = self.plan.cwd if self.plan else "/"
         joined = os.path.join(base or "/", name)
-        return str(self.found.process.path(joined)) if self.found else os.path.normpath(joined)
+        return str(self.server.process.path(joined)) if self.server else os.path.normpath(joined)
 
 
-def locate(request: Request) -> Serving:
+def locate(request: Request) -> Target:
     """Find the server that a request means. UsageError where it names none, or several fit."""
     address = http.parse(request.server) if request.server is not None else None
     headers = http.key_headers(request.api_key, request.headers)
     if address is not None and request.wait > 0 and request.stage is not Stage.PREFLIGHT:
         http.wait(address, _READY, headers, request.wait, request.timeout)
-    found: Found | None = None
+    server: RunningServer | None = None
     elsewhere: Unobserved | None = None
     if request.pid is not None:
-        found = find.by_pid(request.pid)
+        server = find.by_pid(request.pid)
     elif address is not None:
         local = find.by_address(address, seconds=request.timeout)
-        found, elsewhere = (local, None) if isinstance(local, Found) else (None, local)
+        server, elsewhere = (local, None) if isinstance(local, RunningServer) else (None, local)
     elif not request.command and request.stage is not Stage.PREFLIGHT:
-        found = find.choose(request.engine)
+        server = find.choose(request.engine)
         deadline = time.monotonic() + request.wait
-        while found is None and time.monotonic() < deadline:
+        while server is None and time.monotonic() < deadline:
             time.sleep(0.2)
-            found = find.choose(request.engine)
-    if address is None and found is not None:
-        found, address = _listening(found, request.wait if request.stage is not Stage.PREFLIGHT else 0.0)
+            server = find.choose(request.engine)
+    if address is None and server is not None:
+        server, address = _listening(server, request.wait if request.stage is not Stage.PREFLIGHT else 0.0)
         if address is not None and request.wait > 0:
             http.wait(address, _READY, headers, request.wait, request.timeout)
-    stage = request.stage or (Stage.ALL if found is not None or address is not None else Stage.PREFLIGHT)
+    stage = request.stage or (Stage.ALL if server is not None or address is not None else Stage.PREFLIGHT)
     if stage is Stage.PREFLIGHT:
         address = None
-    return _understand(request, Serving(stage=stage, found=found, address=address, elsewhere=elsewhere))
+    return _understand(request, Target(stage=stage, server=server, address=address, elsewhere=elsewhere))
 
 
-def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str] | Unobserved:
+def checkpoint(request: Request, target: Target) -> tuple[str, str | None, str] | Unobserved:
     """The checkpoint that the server loads or would load: its path, a revision in a cache, and how that is known."""
     none = ("checkpoint",)
     if request.checkpoint is not None:
         if not os.path.exists(request.checkpoint):
             fix = "name a directory, an HF cache snapshot or a .gguf file"
             raise UsageError(f"no checkpoint at {request.checkpoint}", where="--checkpoint", fix=fix)
-        return _named_by_command(request, serving) or (request.checkpoint, None, "--checkpoint")
-    if serving.elsewhere is not None:
-        return Unobserved(none, serving.elsewhere.reason, serving.elsewhere.fix)
-    if serving.found is not None and serving.found.process.hidden:
-        return Unobserved(none, serving.found.process.hidden, "run lockllm as the user of the server, or as root")
-    given = serving.plan.given if serving.plan else None
-    if (chosen := _named_by_command(request, serving)) is not None:
+        return _named_by_command(request, target) or (request.checkpoint, None, "--checkpoint")
+    if target.elsewhere is not None:
+        return Unobserved(none, target.elsewhere.reason, target.elsewhere.fix)
+    if target.server is not None and target.server.process.hidden:
+        return Unobserved(none, target.server.process.hidden, "run lockllm as the user of the server, or as root")
+    given = target.plan.given if target.plan else None
+    if (chosen := _named_by_command(request, target)) is not None:
         return chosen
     if given is not None and given.model is None:
-        given = next((each for _, each in workers.given(serving.found) if each.model is not None), given)
-    mapped = _mapped(serving)
+        given = next((each for _, each in workers.given(target.server) if each.model is not None), given)
+    mapped = _mapped(target)
     if given is not None and given.model is not None:
-        place = model(given.model, serving, request)
+        place = model(given.model, target, request)
         if not isinstance(place, Unobserved):
             return place
         if mapped is not None:
@@ -126,11 +126,11 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
         return place
     if mapped is not None:
         return mapped
-    if serving.found is not None and serving.found.form is None:
+    if target.server is not None and target.server.form is None:
         fix = "name its checkpoint with --checkpoint"
-        return Unobserved(none, f"pid {serving.found.process.pid} maps no weights and names no model", fix)
-    if serving.found is not None and given is not None and engines.identity(given.engine).command_names_model:
-        reason = f"pid {serving.found.process.pid} was started without a model: it loads one when a request names it"
+        return Unobserved(none, f"pid {target.server.process.pid} maps no weights and names no model", fix)
+    if target.server is not None and given is not None and engines.identity(given.engine).command_names_model:
+        reason = f"pid {target.server.process.pid} was started without a model: it loads one when a request names it"
         return Unobserved(none, reason, "start the server with the locked model")
     if request.path is not None and os.path.exists(request.path):
         return request.path, None, "llm.toml"
@@ -142,35 +142,35 @@ def checkpoint(request: Request, serving: Serving) -> tuple[str, str | None, str
     return Unobserved(none, "no server, command or path says which checkpoint is meant", "name it with --checkpoint")
 
 
-def _named_by_command(request: Request, serving: Serving) -> tuple[str, str | None, str] | Unobserved | None:
+def _named_by_command(request: Request, target: Target) -> tuple[str, str | None, str] | Unobserved | None:
     """What a planned command loads, whatever `--checkpoint` or the spec say; None where no command was read."""
-    given = serving.plan.given if request.command and serving.plan else None
+    given = target.plan.given if request.command and target.plan else None
     if given is None or engines.identity(given.engine).own_registry:
         return None
     if given.model is None:
         reason = "the command names no model: the engine would choose one, or ask each request for it"
         return Unobserved(("checkpoint",), reason, "name the model in the command")
-    place = model(given.model, serving, request)
+    place = model(given.model, target, request)
     if not isinstance(place, Unobserved) or request.checkpoint is None:
         return place
     reason = f"the command names {given.model.text}, which --checkpoint does not stand for: {place.reason}"
     return Unobserved(place.path, reason, "name the checkpoint in the command by the path of --checkpoint")
 
 
-def model(named: Model, serving: Serving, request: Request) -> tuple[str, str | None, str] | Unobserved:
+def model(named: Model, target: Target, request: Request) -> tuple[str, str | None, str] | Unobserved:
     """Where a model argument leads: a path, or a repository in the cache that the process itself uses."""
-    local = serving.path(os.path.expanduser(named.text) if named.text.startswith("~") else named.text)
+    local = target.path(os.path.expanduser(named.text) if named.text.startswith("~") else named.text)
     if os.path.exists(local):
         return local, None, named.source
     if named.text.startswith(("/", ".", "~")) or named.text.count("/") > 1:
         return Unobserved(("checkpoint",), f"{named.text} is not there ({named.source})", "see the server's mounts")
-    env = serving.env
+    env = target.env
     home = env.get("HOME") or os.path.expanduser("~")
     caches = [hub.cache_root(env, home)]
-    if "--download-dir" in _words(serving):
-        caches.insert(0, _after(serving, "--download-dir"))
+    if "--download-dir" in _words(target):
+        caches.insert(0, _after(target, "--download-dir"))
     for cache in caches:
-        folder = serving.path(hub.repo_folder(cache, named.text))
+        folder = target.path(hub.repo_folder(cache, named.text))
         if hub.is_repo(folder):
             path, ref = hub.snapshot(folder, named.revision)
             if path is None:
@@ -207,17 +207,17 @@ def own_options(argv: tuple[str, ...], env: Mapping[str, str], cwd: str, version
     return told if told is not None and version in (None, told.version) else None
 
 
-def _understand(request: Request, serving: Serving) -> Serving:
-    environment = _environment(request, serving)
+def _understand(request: Request, target: Target) -> Target:
+    environment = _environment(request, target)
     held = environment if isinstance(environment, Environment) else None
     missing = environment if isinstance(environment, Unobserved) else None
-    name = serving.found.engine if serving.found else None
+    name = target.server.engine if target.server else None
     read: Plan | None = None
     source: Installed | None = None
-    if serving.found is not None and serving.found.process.argv:
-        process = serving.found.process
-        version, source = _release(held, serving.found.engine)
-        reader = _reader(serving.found)
+    if target.server is not None and target.server.process.argv:
+        process = target.server.process
+        version, source = _release(held, target.server.engine)
+        reader = _reader(target.server)
         read = command_line.plan(process.argv, process.env, process.cwd, version, reader, live=True, installed=source)
     elif request.unread:
         read = launch.unread_plan(request.command, request.environ, request.cwd)
@@ -241,21 +241,21 @@ def _understand(request: Request, serving: Serving) -> Serving:
         )
         name = given.engine
     name = name or (read.form.engine if read and read.form else None)
-    if name is None and serving.address is None:
+    if name is None and target.address is None:
         name = request.engine
     if name is None and request.python is not None and held is not None:
         name = _installed(held)
     engine = engines.load(name) if engines.known(name) and name is not None else None
-    if serving.found is None and not request.command and request.python is None and serving.elsewhere is None:
+    if target.server is None and not request.command and request.python is None and target.elsewhere is None:
         chosen = _nearby(engine)
         held, missing = (chosen, None) if isinstance(chosen, Environment) else (None, chosen)
     return msgspec.structs.replace(
-        serving, environment=held, no_environment=missing, plan=read, engine=engine, engine_name=name,
+        target, environment=held, no_environment=missing, plan=read, engine=engine, engine_name=name,
         installed=source or engine_source.installed(held, engine),
     )  # fmt: skip
 
 
-def _environment(request: Request, serving: Serving) -> Environment | Unobserved | None:
+def _environment(request: Request, target: Target) -> Environment | Unobserved | None:
     if request.python is not None:
         named = interpreter.ask(request.python)
         if not request.command or request.unread:
@@ -263,10 +263,10 @@ def _environment(request: Request, serving: Serving) -> Environment | Unobserved
         return launch.environment_of(request.command, request.environ, request.cwd, named)
     if request.unread:
         return Unobserved(("packages",), request.unread, launch.FIX)
-    if serving.found is not None:
-        return environments.of_process(serving.found.process, serving.found.loaded.sites)
-    if serving.elsewhere is not None:
-        return Unobserved(("packages",), serving.elsewhere.reason, serving.elsewhere.fix)
+    if target.server is not None:
+        return environments.of_process(target.server.process, target.server.mappings.sites)
+    if target.elsewhere is not None:
+        return Unobserved(("packages",), target.elsewhere.reason, target.elsewhere.fix)
     if request.command:
         taken = unwrap(request.command, request.environ)
         cwd = os.path.join(request.cwd, taken.cwd)
@@ -305,40 +305,40 @@ def _release(environment: Environment | None, name: str | None) -> tuple[str | N
     return packages.release(environment, engine), engine_source.installed(environment, engine)
 
 
-def _listening(found: Found, seconds: float) -> tuple[Found, http.Server | None]:
+def _listening(server: RunningServer, seconds: float) -> tuple[RunningServer, http.Address | None]:
     """Where a process answers; one that is still loading opens its port late."""
     deadline = time.monotonic() + seconds
-    address = _address(found)
-    while address is None and time.monotonic() < deadline and proc.alive(found.process):
+    address = _address(server)
+    while address is None and time.monotonic() < deadline and proc.alive(server.process):
         time.sleep(0.1)
         try:
-            found = find.by_pid(found.process.pid)
+            server = find.by_pid(server.process.pid)
         except UsageError:
             break
-        address = _address(found)
-    return found, address
+        address = _address(server)
+    return server, address
 
 
-def _address(found: Found) -> http.Server | None:
+def _address(server: RunningServer) -> http.Address | None:
     """Where a process answers HTTP, as seen from here."""
-    if not found.listens or not find.same_network(found.process):
+    if not server.addresses or not find.same_network(server.process):
         return None
-    wanted = _port(found)
-    given = [each for each in found.listens if each[1] == wanted]
+    wanted = _port(server)
+    given = [each for each in server.addresses if each[1] == wanted]
     if wanted is not None and not given:
         return None  # it is not open yet: what else is open is for its own processes
-    own = {process.pid for process in found.processes}
-    for host, port in given or found.listens:
+    own = {process.pid for process in server.processes}
+    for host, port in given or server.addresses:
         for address in _OF_ALL.get(host, (host,)):
             answering = listeners.accepting(address, port)
             if answering is None or own.intersection(answering):
-                return http.Server("http", address, port)
+                return http.Address("http", address, port)
     return None  # other processes stand before it at every address
 
 
-def _port(found: Found) -> int | None:
+def _port(server: RunningServer) -> int | None:
     """The port that its command line gives it; 0 stands for any."""
-    words = found.form.args if found.form else ()
+    words = server.form.args if server.form else ()
     for at, word in enumerate(words):
         if word in ("--port", "--server-port", "-p") and at + 1 < len(words):
             text = words[at + 1]
@@ -351,12 +351,12 @@ def _port(found: Found) -> int | None:
     return None
 
 
-def _mapped(serving: Serving) -> tuple[str, str | None, str] | None:
+def _mapped(target: Target) -> tuple[str, str | None, str] | None:
     """The weights that the process maps: one file, or the folder of several."""
-    if serving.found is None or not serving.found.loaded.weights:
+    if target.server is None or not target.server.mappings.weights:
         return None
-    process = serving.found.process
-    files = [Path(file.path) for file in serving.found.loaded.weights]
+    process = target.server.process
+    files = [Path(file.path) for file in target.server.mappings.weights]
     source = f"/proc/{process.pid}/maps"
     folder = files[0].parent
     one = files[0] if files[0].suffix.lower() == ".gguf" else folder
@@ -375,15 +375,15 @@ def _named(folder: str, file: str) -> str:
     return next((name for name in names if fnmatch.fnmatchcase(name.lower(), file.lower())), file)
 
 
-def _reader(found: Found) -> command_line.Read:
-    return lambda path: command_line.read_file(str(found.process.path(path)))
+def _reader(server: RunningServer) -> command_line.Read:
+    return lambda path: command_line.read_file(str(server.process.path(path)))
 
 
-def _words(serving: Serving) -> tuple[str, ...]:
-    return serving.plan.form.args if serving.plan and serving.plan.form else ()
+def _words(target: Target) -> tuple[str, ...]:
+    return target.plan.form.args if target.plan and target.plan.form else ()
 
 
-def _after(serving: Serving, option: str) -> str:
-    words = _words(serving)
+def _after(target: Target, option: str) -> str:
+    words = _words(target)
     at = words.index(option)
     return words[at + 1] if at + 1 < len(words) else ""

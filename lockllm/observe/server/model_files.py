@@ -19,7 +19,7 @@ from lockllm.facts.registry import find, seen
 from lockllm.facts.types import whole
 from lockllm.observe.request import Request
 from lockllm.observe.server import locate as places
-from lockllm.observe.server.locate import Serving
+from lockllm.observe.server.locate import Target
 
 _BESIDE = frozenset({
     "check.no_pointer_files", "check.weights_readable", "check.adapter_rank", "check.tokenizer_understood",
@@ -45,7 +45,7 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
         return (*([self.main] if self.main is not None else []), *self.others)
 
 
-def look(request: Request, serving: Serving, place: tuple[str, str | None, str] | Unobserved) -> Files:
+def look(request: Request, target: Target, place: tuple[str, str | None, str] | Unobserved) -> Files:
     """Look at everything; what cannot be read is a gap."""
     found: list[Reading] = []
     unseen: list[Unobserved] = []
@@ -56,27 +56,27 @@ def look(request: Request, serving: Serving, place: tuple[str, str | None, str] 
     elif isinstance(place, Unobserved):
         unseen += _nothing(place)
     else:
-        looked = _one(request, serving, place, request.include, request.exclude)
+        looked = _one(request, target, place, request.include, request.exclude)
         source = place[2]
         if isinstance(looked, Look):
             main = looked
         else:
             unseen += _nothing(Unobserved(("checkpoint",), looked.what, looked.fix))
-    given = serving.plan.given if serving.plan else None
+    given = target.plan.given if target.plan else None
     prompt = main
     others: list[Look | None] = []
     if given is not None:
         if given.tokenizer is not None and not _same(given.tokenizer, given.model):
-            prompt = _tokenizer(request, serving, given.tokenizer, found, unseen)
+            prompt = _tokenizer(request, target, given.tokenizer, found, unseen)
             main = _without_tokenizer(main)
             others.append(prompt)
         if given.draft is not None:
-            others.append(_beside(request, serving, given.draft, ("draft",), found, unseen))
+            others.append(_beside(request, target, given.draft, ("draft",), found, unseen))
         for name, model in given.adapters.items():
-            others.append(_beside(request, serving, model, ("adapters", name), found, unseen))
+            others.append(_beside(request, target, model, ("adapters", name), found, unseen))
         found += _code_commit(given)
-        by = By.PROCESS if serving.found is not None else By.PLAN
-        for item in contents.readings(given, serving.place, by, live=serving.stage is Stage.LIVE):
+        by = By.PROCESS if target.server is not None else By.PLAN
+        for item in contents.readings(given, target.place, by, live=target.stage is Stage.LIVE):
             (found if isinstance(item, Reading) else unseen).append(item)  # type: ignore[arg-type]
     return Files(
         main=main, prompt=prompt, source=source, readings=tuple(found), unobserved=tuple(unseen),
@@ -92,43 +92,43 @@ def beside(look: Look) -> Iterator[Check]:
             yield msgspec.structs.replace(check, detail=f"{where}: {check.detail}")
 
 
-def hashing(request: Request, serving: Serving) -> Hashing:
+def hashing(request: Request, target: Target) -> Hashing:
     """How much of the files is read: nothing at stage live."""
-    if serving.stage is Stage.LIVE:
+    if target.stage is Stage.LIVE:
         return "none"
     return "quick" if request.quick else "claims" if request.claims else "full"
 
 
 def _one(
     request: Request,
-    serving: Serving,
+    target: Target,
     place: tuple[str, str | None, str],
     include: tuple[str, ...],
     exclude: tuple[str, ...],
 ) -> Look | LockllmError:
     path, revision, _ = place
-    major = serving.environment.distributions.get("transformers") if serving.environment else None
+    major = target.environment.distributions.get("transformers") if target.environment else None
     number = major.version.partition(".")[0] if major else ""
     version = request.engine_version
-    if serving.environment is not None and serving.engine is not None:
-        one = serving.environment.of_any(serving.engine.distributions)
+    if target.environment is not None and target.engine is not None:
+        one = target.environment.of_any(target.engine.distributions)
         version = one.version.partition("+")[0] if one else version
     cache = "renew" if request.rehash else request.cache
     try:
         return checkpoint.look(
             path,
-            engine=serving.engine_name or request.engine,
+            engine=target.engine_name or request.engine,
             engine_version=version,
             include=include,
             exclude=exclude,
-            hashing=hashing(request, serving),
+            hashing=hashing(request, target),
             cache=cache,  # type: ignore[arg-type]
             blake3=request.blake3,
             pairs=request.pairs,
             revision=revision,
             progress=request.progress,
             transformers_major=5 if (release := whole(number)) is None else release,
-            load_format=_load_format(request, serving),
+            load_format=_load_format(request, target),
             edition=request.edition,
         )
     except LockllmError as error:
@@ -137,21 +137,21 @@ def _one(
         return LockllmError(f"{path} cannot be read: {error.strerror}", fix="see its permissions")
 
 
-def _load_format(request: Request, serving: Serving) -> str | None:
+def _load_format(request: Request, target: Target) -> str | None:
     """It chooses the set of weights that is read: as the command or the spec gives it; as locked where there is neither."""
-    given = serving.plan.given if serving.plan else None
+    given = target.plan.given if target.plan else None
     if given is None:
         return request.load_format
     found = (each.value for each in given.readings if each.fact.path == _LOAD_FORMAT)
     return next((value for value in found if isinstance(value, str)), None)
 
 
-def _other(request: Request, serving: Serving, model: Model) -> Look | Unobserved | LockllmError:
+def _other(request: Request, target: Target, model: Model) -> Look | Unobserved | LockllmError:
     """The look at another checkpoint than the main one, made already or made here."""
     if model.text in request.looks:
         return request.looks[model.text]
-    place = places.model(model, serving, request)
-    return place if isinstance(place, Unobserved) else _one(request, serving, place, (), ())
+    place = places.model(model, target, request)
+    return place if isinstance(place, Unobserved) else _one(request, target, place, (), ())
 
 
 def _without_tokenizer(main: Look | None) -> Look | None:
@@ -163,10 +163,10 @@ def _without_tokenizer(main: Look | None) -> Look | None:
 
 
 def _tokenizer(
-    request: Request, serving: Serving, model: Model, found: list[Reading], unseen: list[Unobserved]
+    request: Request, target: Target, model: Model, found: list[Reading], unseen: list[Unobserved]
 ) -> Look | None:
     """A tokenizer of another repository or folder: its own repo, commit and content. The template is taken from there too."""
-    looked = _other(request, serving, model)
+    looked = _other(request, target, model)
     if isinstance(looked, Look):
         found += [
             msgspec.structs.replace(reading, source=f"{model.source} {model.text}: {reading.source}")
@@ -179,17 +179,17 @@ def _tokenizer(
                 found.append(seen(("tokenizer", key), value, source, By.FILE))
         return looked
     reason, fix = (looked.reason, looked.fix) if isinstance(looked, Unobserved) else (looked.what, looked.fix)
-    by = By.PROCESS if serving.found is not None else By.PLAN
+    by = By.PROCESS if target.server is not None else By.PLAN
     found.append(seen("tokenizer.repo", model.text, model.source, by))  # by its name alone: nothing more is known of it
     unseen += [Unobserved((group,), reason, fix) for group in ("tokenizer", "chat_template", "prompt_probes")]
     return None
 
 
 def _beside(
-    request: Request, serving: Serving, model: Model, prefix: Path, found: list[Reading], unseen: list[Unobserved]
+    request: Request, target: Target, model: Model, prefix: Path, found: list[Reading], unseen: list[Unobserved]
 ) -> Look | None:
     """The facts of another checkpoint - an adapter, a draft model - under their own group."""
-    looked = _other(request, serving, model)
+    looked = _other(request, target, model)
     if not isinstance(looked, Look):
         reason, fix = (looked.reason, looked.fix) if isinstance(looked, Unobserved) else (looked.what, looked.fix)
         unseen.append(Unobserved(prefix, reason, fix))

@@ -48,10 +48,10 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
         return next((layer.digest for layer in self.layers if layer.kind == "model"), "")
 
 
-Told = Reading | Unobserved | Check
+Item = Reading | Unobserved | Check
 
 
-def readings(blob: Path, shown: str, *, edition: int = 2, loaded: str = "") -> Iterator[Told]:
+def readings(blob: Path, shown: str, *, edition: int = 2, loaded: str = "") -> Iterator[Item]:
     """What the store says of the model whose weights are that blob. `shown`: the blob's path as the server has it.
 
     `loaded`: the digest of the manifest that the server says it has loaded; it tells models apart that share weights.
@@ -99,7 +99,7 @@ def manifests(folder: Path) -> Iterator[Tag]:
         yield Tag(name=f"{'/'.join(names)}:{tag}", digest=digest, layers=layers, config=config)
 
 
-def _held(models: Path, tag: Tag) -> Iterator[Told]:
+def _held(models: Path, tag: Tag) -> Iterator[Item]:
     """Every layer by the digest of its bytes, and whether that is the one of its name."""
     wrong: list[str] = []
     licenses: list[str] = []

@@ -13,7 +13,7 @@ from lockllm.facts.registry import seen
 from lockllm.observe.python import environments
 from lockllm.observe.request import Request
 from lockllm.observe.safe import files
-from lockllm.observe.server.locate import Serving
+from lockllm.observe.server.locate import Target
 
 _MOST = 1 << 30
 _PLAIN = (
@@ -33,19 +33,19 @@ _PLAIN = (
 own form of it, installer 0.7, uv 0.4 to 0.9."""
 
 
-def reading(request: Request, serving: Serving) -> Reading | Unobserved | None:
+def reading(request: Request, target: Target) -> Reading | Unobserved | None:
     """Whose program starts, or runs; None where nobody says where it lies."""
-    if request.unread or serving.elsewhere is not None or serving.engine_name is None:
+    if request.unread or target.elsewhere is not None or target.engine_name is None:
         return None
-    taken = serving.plan.unwrapped if serving.plan else None
+    taken = target.plan.unwrapped if target.plan else None
     if taken is not None and taken.reach == "container":
         return None
-    by = By.PROCESS if serving.found else By.PLAN if request.command else By.FILE
-    argv = taken.argv if taken is not None and serving.plan is not None and serving.plan.form is not None else ()
+    by = By.PROCESS if target.server else By.PLAN if request.command else By.FILE
+    argv = taken.argv if taken is not None and target.plan is not None and target.plan.form is not None else ()
     module = python_module(argv)
     if module is not None:
         return seen("engine.program", module[0].partition(".")[0], f"python -m {module[0]}", by)
-    path = _path(argv, request, serving)
+    path = _path(argv, request, target)
     if path is None:
         return None
     try:
@@ -81,20 +81,20 @@ def _handed_to(raw: bytes) -> str | None:
     return str(merged[0]["module"]).partition(".")[0]
 
 
-def _path(argv: tuple[str, ...], request: Request, serving: Serving) -> str | None:
+def _path(argv: tuple[str, ...], request: Request, target: Target) -> str | None:
     """Where the program lies, as this process can open it."""
     if argv and is_python(argv[0]):
         name, start = python_script(argv)
-        return None if name == os.path.basename(argv[0]) else serving.place(argv[start - 1])
-    if serving.found is not None and argv and not is_python(serving.found.process.exe):
-        return str(serving.found.process.path(serving.found.process.exe))
-    if argv and serving.found is None:
+        return None if name == os.path.basename(argv[0]) else target.place(argv[start - 1])
+    if target.server is not None and argv and not is_python(target.server.process.exe):
+        return str(target.server.process.path(target.server.process.exe))
+    if argv and target.server is None:
         return environments.which(argv[0], request.environ, request.cwd)
-    word = next(iter(engines.identity(serving.engine_name).starts), "")
+    word = next(iter(engines.identity(target.engine_name).starts), "")
     if not word or is_python(word):
         return None
-    held = serving.environment
+    held = target.environment
     inside = str(held.prefix / "bin" / word) if held is not None and held.search else None
     if inside is not None and os.path.isfile(inside):
         return inside
-    return environments.which(word, request.environ, request.cwd) if serving.found is None else None
+    return environments.which(word, request.environ, request.cwd) if target.server is None else None

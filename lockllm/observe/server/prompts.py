@@ -14,8 +14,8 @@ from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, Reading, Unobserved
 from lockllm.observe.python import interpreter
 from lockllm.observe.request import Request
-from lockllm.observe.server.endpoints import Said
-from lockllm.observe.server.locate import Serving
+from lockllm.observe.server.endpoints import Replies
+from lockllm.observe.server.locate import Target
 from lockllm.prompt import live, readings
 from lockllm.prompt.probes import NOW
 from lockllm.prompt.render import Analysis, study
@@ -31,8 +31,8 @@ _CHOOSING_VARIABLES = ("DISABLE_HARMONY_ADAPTER", "VLLM_SYSTEM_START_DATE")
 
 
 def observe(
-    serving: Serving, engine: Engine | None, look: Look, context: Context, held: Mapping[Path, Any],
-    request: Request, said: Said | None = None, main: Look | None = None,
+    target: Target, engine: Engine | None, look: Look, context: Context, held: Mapping[Path, Any],
+    request: Request, replies: Replies | None = None, main: Look | None = None,
 ) -> Iterator[Reading | Unobserved | Check]:  # fmt: skip
     """Template, context and probes, beside what the server itself says of them. The request keeps the text in force.
 
@@ -42,27 +42,27 @@ def observe(
         for group in ("chat_template", "prompt_probes"):
             yield Unobserved((group,), "no header of a GGUF was read", "name one GGUF file that is here")
         return
-    if (gap := _elsewhere(serving)) is not None:
-        if said is not None and said.prompts is not None:
-            yield from served(said, request)
+    if (gap := _elsewhere(target)) is not None:
+        if replies is not None and replies.prompts is not None:
+            yield from served(replies, request)
         yield from (msgspec.structs.replace(gap, path=(group,)) for group in ("chat_template", "prompt_probes"))
         return
     name = engine.name if engine else None
     setup = readings.Setup(
         engine=name,
         version=context.version,
-        explicit=_explicit(serving, held),
+        explicit=_explicit(target, held),
         transformers=context.packages.get("transformers"),
         tokenizer_mode=_text(held.get(("tokenizer", "mode"))),
         content_format=_text(held.get(("chat_template", "content_format"))),
         arguments=_arguments(held),
-        model=_model(serving) or (request.named if request.edition >= 2 else ""),
-        options=_options(serving, held),
+        model=_model(target) or (request.named if request.edition >= 2 else ""),
+        options=_options(target, held),
         edition=request.edition,
-        served=said.prompts if said else None,
+        served=replies.prompts if replies else None,
         clock=request.clock,
-        zone=serving.env.get("TZ"),
-        brief=request.quick and serving.stage is Stage.LIVE,
+        zone=target.env.get("TZ"),
+        brief=request.quick and target.stage is Stage.LIVE,
         program=Program(*named) if (named := interpreter.allowed(request.python)) else None,
     )
     keys = {key: str(value) for key, value in look.gguf.items() if key.startswith(_GGUF) and isinstance(value, str)}
@@ -87,32 +87,32 @@ def observe(
     yield from found.checks
 
 
-def served(said: Said, request: Request) -> Iterator[Reading | Unobserved]:
+def served(replies: Replies, request: Request) -> Iterator[Reading | Unobserved]:
     """The probes of a server whose checkpoint is not at hand."""
-    if said.prompts is not None:
+    if replies.prompts is not None:
         clock = request.clock
-        text = _shown(said)
+        text = _shown(replies)
         if text is not None:
             if request.keep_template is not None:
                 request.keep_template(text)
             analysis = study(text, (), {}, NOW)[0]
             if isinstance(analysis, Analysis):
-                clock = readings.reads_clock(analysis, said.prompts.engine)
-        yield from live.readings(said.prompts, clock)
+                clock = readings.reads_clock(analysis, replies.prompts.engine)
+        yield from live.readings(replies.prompts, clock)
 
 
-def _shown(said: Said) -> str | None:
+def _shown(replies: Replies) -> str | None:
     """The template's own text, where the server shows it: `GET /props` of llama.cpp."""
-    for answer in said.answers:
+    for answer in replies.answers:
         if answer.probe.path == "/props" and isinstance(answer.json, dict):
             text = answer.json.get("chat_template")
             return text if isinstance(text, str) else None
     return None
 
 
-def _explicit(serving: Serving, held: Mapping[Path, Any]) -> Candidate | None:
+def _explicit(target: Target, held: Mapping[Path, Any]) -> Candidate | None:
     """The text that a flag puts in force, as the engine keeps it; else one of the command's words, by its digest."""
-    plan = serving.plan
+    plan = target.plan
     given = plan.given if plan is not None else None
     if given is not None and given.template is not None:
         return Candidate(given.template, str(held.get(("chat_template", "source"))))
@@ -126,9 +126,9 @@ def _explicit(serving: Serving, held: Mapping[Path, Any]) -> Candidate | None:
     return None
 
 
-def _elsewhere(serving: Serving) -> Unobserved | None:
+def _elsewhere(target: Target) -> Unobserved | None:
     """Why the template is unknown: an option puts one in force that was not read. The checkpoint's own says nothing then."""
-    given = serving.plan.given if serving.plan else None
+    given = target.plan.given if target.plan else None
     return next((gap for gap in given.unread if gap.path == ("chat_template",)), None) if given else None
 
 
@@ -150,15 +150,15 @@ def _arguments(held: Mapping[Path, Any]) -> dict[str, Any]:
     return found
 
 
-def _model(serving: Serving) -> str:
-    given = serving.plan.given if serving.plan else None
+def _model(target: Target) -> str:
+    given = target.plan.given if target.plan else None
     return given.model.text if given and given.model else ""
 
 
-def _options(serving: Serving, held: Mapping[Path, Any]) -> dict[str, str]:
+def _options(target: Target, held: Mapping[Path, Any]) -> dict[str, str]:
     """The options and variables that choose who renders, as far as they are given."""
     paths = {name: path for name, path in _CHOOSING.items() if isinstance(held.get(path), str)}
-    variables = {name: serving.env[name] for name in _CHOOSING_VARIABLES if name in serving.env}
+    variables = {name: target.env[name] for name in _CHOOSING_VARIABLES if name in target.env}
     planned = {name: held[("env", name)] for name in _CHOOSING_VARIABLES if isinstance(held.get(("env", name)), str)}
     return {**variables, **planned, **{name: str(held[path]) for name, path in paths.items()}}
 

@@ -12,12 +12,12 @@ from lockllm.checkpoint.stamps import Ledger
 from lockllm.errors import LockllmError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Unobserved
-from lockllm.observe.collector import Pile
+from lockllm.observe.collector import Collector
 from lockllm.observe.process import listeners, proc
 from lockllm.observe.server import find
-from lockllm.observe.server.endpoints import Said
-from lockllm.observe.server.find import Found
-from lockllm.observe.server.locate import Serving
+from lockllm.observe.server.endpoints import Replies
+from lockllm.observe.server.find import RunningServer
+from lockllm.observe.server.locate import Target
 
 _MOST_TOLD = 4
 _AGAIN = "look again when nothing changes it"
@@ -28,51 +28,53 @@ _HALTED = ("T", "t")
 _STATES = {"T": "is stopped", "t": "is stopped by a debugger", "D": "waits for a device or a file system", "Z": "ended"}
 
 
-def look(pile: Pile, serving: Serving, main: Look | None, ledger: Ledger) -> None:
+def look(collector: Collector, target: Target, main: Look | None, ledger: Ledger) -> None:
     """Hold files, processes and the listener against the first look; what moved becomes a finding, and its facts unknown."""
-    if serving.found is None or serving.found.process.root == Path("/") or proc.alive(serving.found.process):
-        _files(pile, main, again.moved(ledger))  # else its view of the files ended with it
-    if serving.found is not None:
-        problem = next(_server(serving.found, serving), None)
+    if target.server is None or target.server.process.root == Path("/") or proc.alive(target.server.process):
+        _files(collector, main, again.moved(ledger))  # else its view of the files ended with it
+    if target.server is not None:
+        problem = next(_server(target.server, target), None)
         if problem is not None:
-            where = f"pid {serving.found.process.pid}"
-            pile.checks.append(Check("check.server_current", CheckStatus.FAIL, problem, where, "look again"))
-            pile.withhold(_OF_SERVER, problem, "look again at the server that runs now")
+            where = f"pid {target.server.process.pid}"
+            collector.checks.append(Check("check.server_current", CheckStatus.FAIL, problem, where, "look again"))
+            collector.withhold(_OF_SERVER, problem, "look again at the server that runs now")
 
 
-def answers(pile: Pile, serving: Serving, said: Said | None) -> None:
+def answers(collector: Collector, target: Target, replies: Replies | None) -> None:
     """A server that was asked and did not answer, or of which a process is stopped, serves nothing that could be known."""
-    if said is None:
+    if replies is None:
         return
-    states = [(each, proc.state(each)) for each in serving.found.processes] if serving.found is not None else []
-    worst = said.worst
-    silent = said.engine is None and not said.answers and worst is not None and worst.kind in _SILENT
-    halted = [each for each, state in states if state in _HALTED and serving.found and _computes(serving.found, each)]
+    states = [(each, proc.state(each)) for each in target.server.processes] if target.server is not None else []
+    worst = replies.worst
+    silent = replies.engine is None and not replies.answers and worst is not None and worst.kind in _SILENT
+    halted = [each for each, state in states if state in _HALTED and target.server and _computes(target.server, each)]
     if not silent and not halted:
         return
     told = [f"pid {each.pid} {_STATES[state]}" for each, state in states if state in _STATES]
     reasons = [*([worst.reason] if silent and worst is not None else []), *told[:_MOST_TOLD]]
     fix = worst.fix if silent and worst is not None and not told else "see why the server hangs, and restart it"
-    pile.unobserved.append(Unobserved(("check", "server_answers"), "; ".join(reasons), fix, due=Stage.LIVE))
-    pile.checks = [each for each in pile.checks if each.name != "check.server_answers"]
-    pile.checks.append(Check("check.server_answers", CheckStatus.UNKNOWN, "; ".join(reasons), said.server.url, fix))
+    collector.unobserved.append(Unobserved(("check", "server_answers"), "; ".join(reasons), fix, due=Stage.LIVE))
+    collector.checks = [each for each in collector.checks if each.name != "check.server_answers"]
+    collector.checks.append(
+        Check("check.server_answers", CheckStatus.UNKNOWN, "; ".join(reasons), replies.address.url, fix)
+    )
 
 
-def candidate(pile: Pile, serving: Serving, answers: bool) -> None:
+def candidate(collector: Collector, target: Target, answers: bool) -> None:
     """A process that was found by its command line alone is no server yet: one that listens nowhere, or that belongs to
     another user and does not answer as an engine does, shows nothing of the server that is meant."""
-    found = serving.found
-    if found is None or answers or found.process.hidden:
+    server = target.server
+    if server is None or answers or server.process.hidden:
         return
-    listens = bool(found.listens)
-    if listens and found.process.owner == os.geteuid():
+    listens = bool(server.addresses)
+    if listens and server.process.owner == os.geteuid():
         return
-    reason = f"{proc.owned(found.process)} {'does not answer' if listens else 'listens on no port'}, and may not be the server"
+    reason = f"{proc.owned(server.process)} {'does not answer' if listens else 'listens on no port'}, and may not be the server"
     fix = "wait for it with --wait SECONDS, or name the server with --pid or --server"
-    pile.withhold(_OF_SERVER, reason, fix)
+    collector.withhold(_OF_SERVER, reason, fix)
 
 
-def _files(pile: Pile, main: Look | None, moved: Mapping[str, str]) -> None:
+def _files(collector: Collector, main: Look | None, moved: Mapping[str, str]) -> None:
     named = {} if main is None else _named(main)
     told = {named.get(path, _shown(path)): why for path, why in moved.items()}
     if main is not None:
@@ -82,15 +84,15 @@ def _files(pile: Pile, main: Look | None, moved: Mapping[str, str]) -> None:
     listed = [f"{name} {why}" for name, why in sorted(told.items())]
     rest = f" and {len(listed) - _MOST_TOLD} more" if len(listed) > _MOST_TOLD else ""
     detail = f"while this host was looked at: {', '.join(listed[:_MOST_TOLD])}{rest}"
-    pile.checks.append(
+    collector.checks.append(
         Check("check.files_stable", CheckStatus.FAIL, detail, ", ".join(sorted(told)[:_MOST_TOLD]), _AGAIN)
     )
     for name in told.keys() & ({*named.values()} | {*(main.names if main is not None else ())}):
         for family in ("files", "blake3"):
-            pile.hide(("checkpoint", family, name), f"{told[name]} while it was looked at", _AGAIN)
+            collector.hide(("checkpoint", family, name), f"{told[name]} while it was looked at", _AGAIN)
     for path in (("checkpoint", "content_sha256"), ("tokenizer", "content_sha256")):
         if told.keys() & {*named.values()}:
-            pile.hide(path, f"{listed[0]} while this host was looked at", _AGAIN)
+            collector.hide(path, f"{listed[0]} while this host was looked at", _AGAIN)
 
 
 def _named(main: Look) -> dict[str, str]:
@@ -116,25 +118,25 @@ def _shown(path: str) -> str:
     return path[len(links.view(path)) :]
 
 
-def _server(found: Found, serving: Serving) -> Iterator[str]:
+def _server(server: RunningServer, target: Target) -> Iterator[str]:
     """Why the server is no longer the one that was looked at."""
-    if not proc.alive(found.process):
-        yield f"pid {found.process.pid} ended while it was looked at"
+    if not proc.alive(server.process):
+        yield f"pid {server.process.pid} ended while it was looked at"
         return
-    address = serving.address
-    if address is not None and found.listens:
-        own = {process.pid for process in found.processes}
+    address = target.address
+    if address is not None and server.addresses:
+        own = {process.pid for process in server.processes}
         local = find.local_addresses(address.host, 1.0)
         pids = find.accepting(local, address.port) if local else None
         if pids is not None and not own.intersection(pids):
             who = f"pid {pids[0]}" if pids else "nobody"
-            yield f"{who} answers on port {address.port} now, and no longer pid {found.process.pid}"
-    for process in found.tree:
-        if _computes(found, process) and not proc.alive(process):
+            yield f"{who} answers on port {address.port} now, and no longer pid {server.process.pid}"
+    for process in server.tree:
+        if _computes(server, process) and not proc.alive(process):
             yield f"pid {process.pid} of the server ended while it was looked at"
-    known = {(process.pid, process.started) for process in found.processes}
-    for process in find.below(found.process):
-        if (process.pid, process.started) not in known and _computes(found, process):
+    known = {(process.pid, process.started) for process in server.processes}
+    for process in find.below(server.process):
+        if (process.pid, process.started) not in known and _computes(server, process):
             yield f"pid {process.pid} of the server started while it was looked at"
 
 
@@ -143,14 +145,14 @@ def _computing(title: str) -> bool:
     return any(title.lower().startswith(each) for identity in engines.built_in().values() for each in identity.titles)
 
 
-def _computes(found: Found, process: proc.Process) -> bool:
+def _computes(server: RunningServer, process: proc.Process) -> bool:
     """Whether a process below the server is a part of it, and no helper that comes and goes.
 
     A child that is about to become a helper bears the words of its parent, and holds its sockets, until it does.
     """
-    if process.argv and process.argv == found.process.argv:
+    if process.argv and process.argv == server.process.argv:
         return False
     if _computing(process.title) or (process.argv and find.form_of(process) is not None):
         return True
-    port = {each[1] for each in found.listens}
+    port = {each[1] for each in server.addresses}
     return bool(port & {each[1] for each in listeners.listens(process.pid)})

@@ -13,11 +13,11 @@ from lockllm.engines.shown import served
 from lockllm.engines.shown.served import DEFAULT_VERSION, Named, Served
 from lockllm.facts.observation import By, Check, CheckStatus
 from lockllm.facts.registry import seen
-from lockllm.observe.collector import Pile
+from lockllm.observe.collector import Collector
 from lockllm.observe.process import proc
 from lockllm.observe.request import Request
-from lockllm.observe.server.endpoints import Said
-from lockllm.observe.server.locate import Serving
+from lockllm.observe.server.endpoints import Replies
+from lockllm.observe.server.locate import Target
 
 NAME = "check.served_model"
 _VERSION = ("checkpoint", "weight_version")
@@ -30,125 +30,125 @@ _SLACK = 0.02
 _SNAPSHOT = re.compile(r"(?:^|/)models--([\w.-]+?--[\w.-]+?)/snapshots/")
 
 
-def look(pile: Pile, request: Request, serving: Serving, said: Said | None) -> None:
+def look(collector: Collector, request: Request, target: Target, replies: Replies | None) -> None:
     """Add what the server says otherwise: a failed check, adapters that no command names, another version of weights.
 
     Where another model is served than the command names, the files that were looked at are not the served ones.
     """
-    if said is None or said.engine is None:
+    if replies is None or replies.engine is None:
         return
-    told = served.read(said.engine, said.answers)
-    given = serving.plan.given if serving.plan is not None and serving.found is not None else None
+    told = served.read(replies.engine, replies.answers)
+    given = target.plan.given if target.plan is not None and target.server is not None else None
     if given is None:
-        _from_afar(pile, request, told)
+        _from_afar(collector, request, told)
         return
-    _adapters(pile, serving, given, told)
-    _version(pile, request, serving, told)
-    problems = [*_models(serving, given, told), *_names(serving, given, told), *_versions(serving, told)]
+    _adapters(collector, target, given, told)
+    _version(collector, request, target, told)
+    problems = [*_models(target, given, told), *_names(target, given, told), *_versions(target, told)]
     if problems:
-        pile.hide_files(_OF_MODEL, "the server says that it serves other weights than these files", _RESTART)
+        collector.hide_files(_OF_MODEL, "the server says that it serves other weights than these files", _RESTART)
     problems += _unloaded(given, told)
     if problems:
-        where = proc.owned(serving.found.process) if serving.found is not None else said.server.url
-        pile.checks.append(Check(NAME, CheckStatus.FAIL, "; ".join(problems), where, _RESTART))
+        where = proc.owned(target.server.process) if target.server is not None else replies.address.url
+        collector.checks.append(Check(NAME, CheckStatus.FAIL, "; ".join(problems), where, _RESTART))
 
 
-def branch(pile: Pile, serving: Serving, main: Look | None) -> None:
+def branch(collector: Collector, target: Target, main: Look | None) -> None:
     """A branch of the Hub's cache that moved since the server started: it serves what the branch named then.
 
     Engines resolve the branch once, when they start. A server that is online may have moved the branch itself, with the
     snapshot that it downloaded.
     """
-    given = serving.plan.given if serving.plan is not None else None
-    if serving.found is None or given is None or given.model is None or main is None or main.layout.kind != "snapshot":
+    given = target.plan.given if target.plan is not None else None
+    if target.server is None or given is None or given.model is None or main is None or main.layout.kind != "snapshot":
         return
     ref = given.model.revision or "main"
     snapshots, commit = os.path.split(main.layout.root)
     if main.layout.repo != given.model.text or ref == commit:
         return
-    process = serving.found.process
-    began = proc.started_at(process, proc.became(process))
+    process = target.server.process
+    began = proc.started_at(process, proc.program_tick(process))
     try:
         moved = os.stat(os.path.join(os.path.dirname(snapshots), "refs", ref)).st_ctime
         others = sorted(set(os.listdir(snapshots)) - {commit})
     except OSError:
         return
     born = stamps.born_ns(main.layout.root)
-    own = serving.env.get("HF_HUB_OFFLINE", "0") in ("", "0") and began is not None and (born or 0) / 1e9 > began
+    own = target.env.get("HF_HUB_OFFLINE", "0") in ("", "0") and began is not None and (born or 0) / 1e9 > began
     if began is None or moved <= began + _SLACK or not others or own:
         return
     reason = (
         f"{ref} of {given.model.text} names commit {commit[:12]} since the server started; it serves what it named then"
     )
-    pile.hide_files(_FROM_FILES, reason, _RESTART)
+    collector.hide_files(_FROM_FILES, reason, _RESTART)
     fix = f"restart the server with --revision {commit[:12]}..., or with the commit that is locked"
     where = proc.owned(process)
-    pile.checks.append(
+    collector.checks.append(
         Check("check.server_current", CheckStatus.FAIL, f"{reason}, and a restart would serve the new one", where, fix)
     )
 
 
-def _from_afar(pile: Pile, request: Request, told: Served) -> None:
+def _from_afar(collector: Collector, request: Request, told: Served) -> None:
     """What is known where no command shows: the version of the weights, and adapters that the lock does not name."""
     for each in _odd(told.versions, DEFAULT_VERSION):
-        pile.readings.append(seen(_VERSION, each.text, each.source, By.ENDPOINT))
+        collector.readings.append(seen(_VERSION, each.text, each.source, By.ENDPOINT))
     for name, each in told.adapters.items():
         if name not in request.adapters:
-            _loaded(pile, name, each)
+            _loaded(collector, name, each)
 
 
-def _version(pile: Pile, request: Request, serving: Serving, told: Served) -> None:
+def _version(collector: Collector, request: Request, target: Target, told: Served) -> None:
     """The version by its value where a lock holds one, and where it is not that of the start."""
-    typed = _typed_version(serving)
+    typed = _typed_version(target)
     for each in told.versions:
         if request.weight_version or each.text != typed:
-            pile.readings.append(seen(_VERSION, each.text, each.source, By.ENDPOINT))
+            collector.readings.append(seen(_VERSION, each.text, each.source, By.ENDPOINT))
 
 
-def _adapters(pile: Pile, serving: Serving, given: Given, told: Served) -> None:
+def _adapters(collector: Collector, target: Target, given: Given, told: Served) -> None:
     for name, each in told.adapters.items():
         model = given.adapters.get(name)
-        if model is None or (each.text and not _same(serving, model, each.text)):
-            _loaded(pile, name, each)
+        if model is None or (each.text and not _same(target, model, each.text)):
+            _loaded(collector, name, each)
 
-    if told.lists_all and not any(_names(serving, given, told)):
+    if told.lists_all and not any(_names(target, given, told)):
         for each in told.ids:
-            if each.text not in given.adapters and not _names_model(serving, given, told, each.text):
-                _loaded(pile, each.text, each)
+            if each.text not in given.adapters and not _names_model(target, given, told, each.text):
+                _loaded(collector, each.text, each)
 
 
-def _names_model(serving: Serving, given: Given, told: Served, text: str) -> bool:
+def _names_model(target: Target, given: Given, told: Served, text: str) -> bool:
     """Whether a name that requests use is that of the model which the command names."""
     if given.called or given.model is None:
         return given.model is None or text in given.called
     model = given.model
     if text in (f"{model.text}@{model.revision}", f"{model.text}:{model.file}", model.file):
         return True
-    return _same(serving, model, text) or (told.shortened and text == os.path.basename(model.text.rstrip("/")))
+    return _same(target, model, text) or (told.shortened and text == os.path.basename(model.text.rstrip("/")))
 
 
-def _names(serving: Serving, given: Given, told: Served) -> Iterator[str]:
+def _names(target: Target, given: Given, told: Served) -> Iterator[str]:
     """The model must be among the names that the server lists."""
-    if told.ids and not any(_names_model(serving, given, told, each.text) for each in told.ids):
+    if told.ids and not any(_names_model(target, given, told, each.text) for each in told.ids):
         called = given.called[0] if given.called else given.model.text if given.model is not None else ""
         yield f"the server lists {told.ids[0].text} ({told.ids[0].source}), and its command names {called}"
 
 
-def _loaded(pile: Pile, name: str, each: Named) -> None:
+def _loaded(collector: Collector, name: str, each: Named) -> None:
     where = f"{each.source} {each.text}" if each.text else each.source
-    pile.readings.append(seen(("adapters", name, "loaded"), _LOADED, where, By.ENDPOINT))
+    collector.readings.append(seen(("adapters", name, "loaded"), _LOADED, where, By.ENDPOINT))
 
 
-def _models(serving: Serving, given: Given, told: Served) -> Iterator[str]:
+def _models(target: Target, given: Given, told: Served) -> Iterator[str]:
     if given.model is None:
         return
-    odd = [each for each in told.models if not _same(serving, given.model, each.text)]
+    odd = [each for each in told.models if not _same(target, given.model, each.text)]
     if odd:
         yield f"the server says that it serves {odd[0].text} ({odd[0].source}), and its command names {given.model.text}"
 
 
-def _versions(serving: Serving, told: Served) -> Iterator[str]:
-    typed = _typed_version(serving)
+def _versions(target: Target, told: Served) -> Iterator[str]:
+    typed = _typed_version(target)
     for each in _odd(told.versions, typed)[:1]:
         yield f"its weights were replaced since it started: weight_version is {each.text} now, and was {typed} ({each.source})"
 
@@ -164,9 +164,9 @@ def _odd(versions: Sequence[Named], usual: str) -> list[Named]:
     return [each for each in versions if each.text != usual]
 
 
-def _typed_version(serving: Serving) -> str:
+def _typed_version(target: Target) -> str:
     """The version that the command line gives the weights: a label, and no setting."""
-    words = serving.plan.form.args if serving.plan is not None and serving.plan.form is not None else ()
+    words = target.plan.form.args if target.plan is not None and target.plan.form is not None else ()
     found = DEFAULT_VERSION
     for at, word in enumerate(words):
         name, equals, value = word.partition("=")
@@ -175,7 +175,7 @@ def _typed_version(serving: Serving) -> str:
     return found
 
 
-def _same(serving: Serving, model: Model, text: str) -> bool:
+def _same(target: Target, model: Model, text: str) -> bool:
     """Whether two texts name one model: alike as typed, one folder, or a repository and its folder in a cache.
 
     An address of a store (`s3://...`) is loaded through a folder that only the server knows.
@@ -186,17 +186,17 @@ def _same(serving: Serving, model: Model, text: str) -> bool:
     if model.file is not None and (text == f"{typed}:{model.file}" or text.endswith("/" + model.file)):
         return True
     if (snapshot := _SNAPSHOT.search(text)) is not None and typed.count("/") == 1 and typed[0] not in "./~":
-        if not os.path.exists(serving.path(typed)):
+        if not os.path.exists(target.path(typed)):
             return snapshot[1].replace("--", "/", 1).lower() == typed.lower()
-    elif engines.identity(serving.engine_name).shows_download and not os.path.exists(serving.path(typed)):
+    elif engines.identity(target.engine_name).shows_download and not os.path.exists(target.path(typed)):
         return True  # an address, or a repository in its own cache: it shows the place of the download
     if not typed.startswith(("/", ".", "~")) and text.rstrip("/").endswith("/" + typed):
-        return not os.path.exists(serving.path(typed)) or _one(serving, typed, text)
-    return _one(serving, typed, text)
+        return not os.path.exists(target.path(typed)) or _one(target, typed, text)
+    return _one(target, typed, text)
 
 
-def _one(serving: Serving, typed: str, text: str) -> bool:
-    one, other = (serving.place(each) for each in (typed, text))
+def _one(target: Target, typed: str, text: str) -> bool:
+    one, other = (target.place(each) for each in (typed, text))
     try:
         return one is not None and other is not None and os.path.samefile(one, other)
     except OSError:

@@ -15,7 +15,7 @@ from lockllm.observe.process import proc
 from lockllm.observe.python.environments import Environment
 from lockllm.observe.safe import files
 from lockllm.observe.server import workers
-from lockllm.observe.server.find import Found
+from lockllm.observe.server.find import RunningServer
 
 _MOST_TOLD = 3
 _KEPT = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
@@ -27,7 +27,7 @@ _MOST_BELOW = 1_000
 
 
 def current(
-    found: Found, environment: Environment | None, looks: Iterable[Look], packages: frozenset[str],
+    server: RunningServer, environment: Environment | None, looks: Iterable[Look], packages: frozenset[str],
     files: Mapping[str, str] = _NO_FILES,
 ) -> Check:  # fmt: skip
     """Whether a mapped file, a package or a file of a checkpoint was changed or replaced since the server started.
@@ -37,10 +37,10 @@ def current(
     look, made since that start, saw the same bytes, or where the file was plainly touched. `files` are others that the
     command names, by the names that it gives them.
     """
-    where = proc.owned(found.process)
-    since = proc.started_at(found.process, _loaded_from(found))
+    where = proc.owned(server.process)
+    since = proc.started_at(server.process, _loaded_from(server))
     started = None if since is None else int(since * 10**9)
-    told = list(dict.fromkeys(_replaced(found)))
+    told = list(dict.fromkeys(_replaced(server)))
     downloads = []
     if started is not None:
         told += _newer_packages(environment, packages, started)
@@ -65,8 +65,8 @@ def current(
     return Check(_NAME, CheckStatus.PASS, "nothing that it loaded was replaced since it started", where)
 
 
-def _replaced(found: Found) -> Iterator[str]:
-    for _, file in found.loaded.files:
+def _replaced(server: RunningServer) -> Iterator[str]:
+    for _, file in server.mappings.files:
         library = ".so" in file.path and "-packages/" in file.path
         if file.deleted and (library or file.path.lower().endswith(_KEPT)):
             yield file.path
@@ -142,9 +142,9 @@ def _is_downloaded_since(look: Look, started: int) -> bool:
     return born is not None and born > started + _SLACK_NS
 
 
-def _loaded_from(found: Found) -> int:
+def _loaded_from(server: RunningServer) -> int:
     """The clock tick from which the model was loaded: of a server that loads in a worker it is that worker's start."""
-    if engines.identity(found.engine).log_load:
-        runners = {pid for pid, _ in workers.given(found)}
-        return min((each.started for each in found.tree if each.pid in runners), default=found.process.started)
-    return max(found.became, found.process.started)
+    if engines.identity(server.engine).log_load:
+        runners = {pid for pid, _ in workers.given(server)}
+        return min((each.started for each in server.tree if each.pid in runners), default=server.process.started)
+    return max(server.program_tick, server.process.started)

@@ -16,7 +16,7 @@ from lockllm import engines
 from lockllm.engines.shown import log
 from lockllm.errors import UsageError
 from lockllm.observe.process import proc
-from lockllm.observe.server.find import Found
+from lockllm.observe.server.find import RunningServer
 
 _WHOLE = 16 << 20
 _MOST_LINES = 45_000
@@ -68,20 +68,20 @@ def read(name: str, engine: str) -> StartLog:
             raise _unread(name, error) from error
 
 
-def other(log: StartLog, found: Found | None) -> str:
+def other(log: StartLog, server: RunningServer | None) -> str:
     """Why a log is not the one of a running server; empty where nothing speaks against it."""
-    if found is None:
+    if server is None:
         return ""
-    started = proc.started_at(found.process)
+    started = proc.started_at(server.process)
     if log.written is not None and started is not None and log.written < started - _WRITTEN_SLACK:
-        return f"the log was last written before pid {found.process.pid} started"
+        return f"the log was last written before pid {server.process.pid} started"
     above = (
-        process.pid for process in proc.ancestors(found.process.pid, proc.tree())
+        process.pid for process in proc.ancestors(server.process.pid, proc.tree())
     )  # a script may have opened the log
-    own = {number for pid in (*(each.pid for each in found.processes), *above) for number in proc.numbers(pid)}
+    own = {number for pid in (*(each.pid for each in server.processes), *above) for number in proc.numbers(pid)}
     if log.pids and not log.pids & own:
         told = ", ".join(map(str, sorted(log.pids)[:3]))
-        return f"the last start in the log is of pid {told}, and the server is pid {found.process.pid}"
+        return f"the last start in the log is of pid {told}, and the server is pid {server.process.pid}"
     return ""
 
 

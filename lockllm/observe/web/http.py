@@ -26,7 +26,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 
 
-class Server(msgspec.Struct, frozen=True):
+class Address(msgspec.Struct, frozen=True):
     """Where a server is reached: scheme, host, port and the path before every probe's own."""
 
     scheme: str
@@ -65,7 +65,7 @@ class Silence(msgspec.Struct, frozen=True):
     fix: str
 
 
-def parse(text: str) -> Server:
+def parse(text: str) -> Address:
     """The server of a URL, `host:port` or a bare port. UsageError for text that is none."""
     url = text if "://" in text else f"http://127.0.0.1:{text}" if text.isdigit() else f"http://{text}"
     fix = "name it like http://127.0.0.1:8000"
@@ -92,17 +92,17 @@ def parse(text: str) -> Server:
     host = parts.hostname
     if ":" in host:
         host = host.replace("%25", "%")  # a zone as RFC 6874 writes it
-    return Server(parts.scheme, host, port or _PORTS[parts.scheme], root)
+    return Address(parts.scheme, host, port or _PORTS[parts.scheme], root)
 
 
 def ask(
-    server: Server,
+    address: Address,
     probes: Sequence[Probe],
     headers: Mapping[str, str] | None = None,
     seconds: float = 5.0,
 ) -> tuple[Answer | Silence, ...]:
     """What the server says to each probe, in the order of the probes; all are asked at once, for one share together."""
-    if server.scheme == "https":
+    if address.scheme == "https":
         with contextlib.suppress(OSError):  # each question tells it
             http_answer.trust()
     deadline = time.monotonic() + seconds
@@ -117,7 +117,7 @@ def ask(
                 at = next(turns, None)
             if at is None:
                 return
-            found[at] = one(server, probes[at], headers or {}, deadline, share)
+            found[at] = one(address, probes[at], headers or {}, deadline, share)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_MOST_THREADS, len(probes)))]
     try:
@@ -135,25 +135,25 @@ def ask(
     )
 
 
-def wait(server: Server, probe: Probe, headers: Mapping[str, str], seconds: float, each: float = 5.0) -> None:
+def wait(address: Address, probe: Probe, headers: Mapping[str, str], seconds: float, each: float = 5.0) -> None:
     """Return when the server answers and is no longer loading, or when the time is over."""
     deadline = time.monotonic() + seconds
     pause = 0.05
     while (remains := deadline - time.monotonic()) > 0:
-        (answer,) = ask(server, [probe], headers, min(each, remains))
+        (answer,) = ask(address, [probe], headers, min(each, remains))
         if isinstance(answer, Answer) or answer.kind not in ("refused", "unreachable", "loading", "timeout"):
             return
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         pause = min(pause * 1.5, 1.0)
 
 
-def one(server: Server, probe: Probe, headers: Mapping[str, str], deadline: float, share: Share) -> Answer | Silence:
+def one(address: Address, probe: Probe, headers: Mapping[str, str], deadline: float, share: Share) -> Answer | Silence:
     """What the server says to one probe."""
     import http.client
 
-    say = _sayer(server, probe)
+    say = _sayer(address, probe)
     try:
-        return _followed(server, probe, headers, deadline, share)
+        return _followed(address, probe, headers, deadline, share)
     except ConnectionRefusedError:
         return say("refused", "nothing listens there", "start the server, or name it with --server")
     except (TimeoutError, Late):
@@ -170,21 +170,21 @@ def one(server: Server, probe: Probe, headers: Mapping[str, str], deadline: floa
 
 
 def _followed(
-    server: Server, probe: Probe, headers: Mapping[str, str], deadline: float, share: Share
+    address: Address, probe: Probe, headers: Mapping[str, str], deadline: float, share: Share
 ) -> Answer | Silence:
     """The answer, after redirects on the same host alone: what is sent for the first path goes to no other."""
-    say = _sayer(server, probe)
+    say = _sayer(address, probe)
     body = None if probe.body is None else msgspec.json.encode(probe.body)
     plain = {"Accept": probe.accept, "User-Agent": "lockllm"}
     sent = {**plain, **headers, **({"Content-Type": "application/json"} if body is not None else {})}
-    path = server.root + probe.path
+    path = address.root + probe.path
     for _ in range(_MOST_REDIRECTS):
-        origin = (server.scheme, server.host, server.port)
+        origin = (address.scheme, address.host, address.port)
         raw = http_answer.exchange(origin, probe.method, path, body, sent, deadline)
         if raw.status not in _REDIRECTS or "location" not in raw.headers or probe.method != "GET":
             return _judged(probe, raw, say, share)
         try:
-            target = urlsplit(urljoin(server.origin + path, raw.headers["location"]))
+            target = urlsplit(urljoin(address.origin + path, raw.headers["location"]))
             there = (target.scheme, target.hostname, target.port or _PORTS.get(target.scheme))
         except ValueError:
             return say("redirect", "is redirected to what is no address", "see what stands before the server")
@@ -238,9 +238,9 @@ def _unreached(error: Exception, say: Callable[[str, str, str], Silence]) -> Sil
     return say(kind, reason[:200], "see whether host and port are right")
 
 
-def _sayer(server: Server, probe: Probe) -> Callable[[str, str, str], Silence]:
+def _sayer(address: Address, probe: Probe) -> Callable[[str, str, str], Silence]:
     def say(kind: str, what: str, fix: str) -> Silence:
-        return Silence(probe, kind, f"{probe.method} {server.url}{probe.path}: {what}", fix)
+        return Silence(probe, kind, f"{probe.method} {address.url}{probe.path}: {what}", fix)
 
     return say
 
