@@ -121,7 +121,7 @@ def lock(
         progress=progress,
     )
     filled = locking.resolve([(_spec(spec), None if old is None else _lock(old))], choices)[0]
-    return msgspec.structs.replace(filled.lock, warnings=(*filled.lock.warnings, *filled.warnings))
+    return msgspec.structs.replace(filled.lock, warnings=(*filled.lock.warnings, *filled.notes, *filled.warnings))
 
 
 def stale(spec: Spec | StrPath = "llm.toml", lock: Lock | StrPath = "llm.lock") -> list[str]:

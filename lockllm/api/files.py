@@ -48,6 +48,11 @@ def read_bytes(path: str, error: type[LockllmError], fix: str) -> bytes:
         ) from cause
 
 
+def read_text(path: str) -> str:
+    """The text of any file."""
+    return toml.decode(read_bytes(path, UsageError, "name a file"), path, UsageError)
+
+
 def read_lock(path: str) -> Lock:
     """The lock in a file."""
     return _lock(read_bytes(path, LockError, _NO_LOCK), path)

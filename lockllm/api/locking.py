@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 import msgspec
 
+from lockllm.api import spec_file
 from lockllm.documents.lock import Lock
 from lockllm.documents.spec import Spec
 from lockllm.errors import ArgumentError, SpecError
 from lockllm.facts import keys, registry
+from lockllm.facts.fact import Path
 from lockllm.facts.observation import Observation
 from lockllm.output.values import show_pair
 from lockllm.resolve import Filled, Options
@@ -66,6 +68,55 @@ def resolve(pairs: Sequence[tuple[Spec, Lock | None]], choices: Choices) -> list
                 world.recall(spec, old)
             locks.append(filled)
     return locks
+
+
+class Edited(msgspec.Struct, frozen=True, kw_only=True):
+    """A spec with what was taken from a host written into it, and the locks of that spec."""
+
+    path: str
+    before: str
+    text: str
+    changes: Mapping[Path, Any]  # by key of the file's spec; None: the key was removed
+    locks: tuple[Filled, ...]
+
+
+def write_back(path: str, olds: Mapping[str, Lock | None], locks: Sequence[Filled], choices: Choices) -> Edited:
+    """Write accepted values into the spec at `path`, in place. `olds` are the former locks by variant, `locks` the new ones.
+
+    Nothing is written to disk. Raises SpecError where the spec and the observed host disagree after all.
+    """
+    from lockllm.documents.spec_edit import edit
+    from lockllm.resolve.fill import fill
+    from lockllm.resolve.named import with_contents
+
+    options = _options(choices, [old for old in olds.values() if old is not None])
+    before = text = spec_file.text(path)
+    table = spec_file.table(path)
+    changes: dict[Path, Any] = {}
+    filled = list(locks)
+    while more := _accepted(olds, filled, changes):
+        changes |= more
+        text = edit(text, more, name=path, table=table)
+        spec = spec_file.parse(text, path)
+        every = [with_contents(spec.variants[name] if name else spec) for name in olds]
+        filled = [
+            msgspec.structs.replace(fill(one, each.sources, old, options), notes=each.notes)
+            for one, each, old in zip(every, filled, olds.values(), strict=True)
+            if each.sources is not None
+        ]
+        for one, each in zip(every, filled, strict=True):
+            _refuse_disagreement(one, each)
+    return Edited(path=path, before=before, text=text, changes=changes, locks=tuple(filled))
+
+
+def _accepted(names: Iterable[str], locks: Sequence[Filled], done: Mapping[Path, Any]) -> dict[Path, Any]:
+    """What is still to be written, by its key in the file: below [variant.NAME] where the spec itself does not say the same."""
+    found: dict[Path, Any] = {}
+    for name, filled in zip(names, locks, strict=True):
+        for path, value in filled.to_write.items():
+            if not name or path not in found or found[path] != value:
+                found[("variant", name, *path) if name else path] = value
+    return {path: value for path, value in found.items() if path not in done}
 
 
 def stale(spec: Spec, lock: Lock) -> list[str]:

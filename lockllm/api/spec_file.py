@@ -21,10 +21,23 @@ def find(folder: str = "") -> str:
 
 
 def read(path: str) -> Spec:
-    """The spec in a file: all of llm.toml, or [tool.lockllm] of a pyproject.toml. A folder stands for the spec in it."""
+    """The spec in a file. A folder stands for the spec in it."""
     if os.path.isdir(path):
         path = find(path)
+    return parse(text(path), path)
+
+
+def parse(text: str, path: str) -> Spec:
+    """The spec in the text of a file."""
+    return specs.read(text, path, table=table(path), engines=engines)
+
+
+def text(path: str) -> str:
+    """The text of a spec's file."""
     data = files.read_bytes(path, SpecError, "write one with `lockllm init PATH`, or name it: lockllm lock SPEC")
-    text = toml.decode(data, path, SpecError)
-    table = ("tool", "lockllm") if os.path.basename(path) == "pyproject.toml" else ()
-    return specs.read(text, path, table=table, engines=engines)
+    return toml.decode(data, path, SpecError)
+
+
+def table(path: str) -> tuple[str, ...]:
+    """Where the spec is in its file: all of llm.toml, or [tool.lockllm] of a pyproject.toml."""
+    return ("tool", "lockllm") if os.path.basename(path) == "pyproject.toml" else ()

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from lockllm.api import diff, files, locking
+from lockllm.cli import _options
 from lockllm.documents.lock import Lock
 from lockllm.documents.lock import write as lock_text
 from lockllm.documents.spec import Spec
@@ -57,8 +58,8 @@ def check(found: list[Target], quiet: bool) -> int:
     return code
 
 
-def resolve(found: list[Target], options: dict[str, Any]) -> list[Outcome]:
-    """Every variant resolved, before anything is written."""
+def resolve(found: list[Target], options: dict[str, Any]) -> tuple[list[Outcome], locking.Edited | None]:
+    """Every variant resolved, and the spec with accepted values where `--write` asks for it. Nothing is written to disk."""
     from lockllm.cli._progress import hashing
 
     olds = [files.read_lock(each.path) if _is_there(each.path) else None for each in found]
@@ -77,9 +78,15 @@ def resolve(found: list[Target], options: dict[str, Any]) -> list[Outcome]:
             progress=progress,
         )
         locks = locking.resolve([(each.spec, old) for each, old in zip(found, olds, strict=True)], choices)
-    return [
+        edited = None
+        if options["write"]:
+            former = {each.variant: old for each, old in zip(found, olds, strict=True)}
+            edited = locking.write_back(found[0].spec.name, former, locks, choices)
+            locks = list(edited.locks)
+    outcomes = [
         Outcome(target=target, filled=filled, old=old) for target, filled, old in zip(found, locks, olds, strict=True)
     ]
+    return outcomes, edited
 
 
 def write(outcome: Outcome) -> None:
@@ -92,6 +99,19 @@ def write(outcome: Outcome) -> None:
     if _is_there(path) and files.read_bytes(path, LockError, "") == text.encode():
         return
     files.write_text(path, text)
+
+
+def write_spec(edited: locking.Edited, *, dry_run: bool, show: bool) -> str:
+    """Write the spec in place, or show the change as a diff; what was done in words."""
+    name = readable(edited.path)
+    if not edited.changes:
+        return f"{name} stays as it is: nothing was accepted that it does not say\n"
+    if dry_run:
+        if show:
+            click.echo(_options.text_diff(edited.before, edited.text, edited.path), nl=False)
+        return ""
+    files.write_text(edited.path, edited.text)
+    return f"wrote {name}:\n{_options.listed(edited.changes)}"
 
 
 def change_text(outcome: Outcome, format_: str, options: dict[str, Any]) -> str:
@@ -114,7 +134,7 @@ def summary(outcome: Outcome, *, dry_run: bool) -> str:
         lines = [f"{path} is up to date: {pinned} facts pinned"]
     else:
         lines = [f"wrote {path}: {moved} {'fact' if moved == 1 else 'facts'} changed, {pinned} pinned"]
-    for warning in (*lock.warnings, *outcome.filled.warnings):
+    for warning in (*lock.warnings, *outcome.filled.notes, *outcome.filled.warnings):
         lines.append(f"  warning  {readable(warning)}")
     if lock.unpinned:
         lines.append(f"not pinned: {len(lock.unpinned)}")

@@ -14,6 +14,7 @@ from lockllm.errors import UsageError
 
 if TYPE_CHECKING:
     from lockllm.api.host import Sources
+    from lockllm.facts.fact import Path
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -117,6 +118,27 @@ def look_through(options: Mapping[str, Any], *, progress: bool = True, cache: st
         given["cache"] = "any" if options.get("cached") else cache
         given["progress"] = advance
         yield given
+
+
+def text_diff(before: str, after: str, path: str) -> str:
+    """The change of a file as `diff -u` shows it."""
+    import difflib
+
+    from lockllm.output.escape import readable
+
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="")
+    return "".join(readable(line) + "\n" for line in lines)
+
+
+def listed(changes: Mapping[Path, Any]) -> str:
+    """Changes of a spec, one a line."""
+    from lockllm.documents import toml
+    from lockllm.facts import keys
+
+    return "".join(
+        f"  removed {keys.dotted(path)}\n" if value is None else f"  {keys.dotted(path)} = {toml.value(value)}\n"
+        for path, value in changes.items()
+    )
 
 
 def warn(text: str) -> None:

@@ -10,6 +10,7 @@ import click
 
 from lockllm.api import spec_file
 from lockllm.cli import _locking, _options
+from lockllm.errors import UsageError
 
 
 @click.command(short_help="Resolve llm.toml into llm.lock.")
@@ -29,6 +30,9 @@ from lockllm.cli import _locking, _options
 @click.option("--pin", multiple=True, metavar="GLOB", help="Take these facts from the observation too; repeatable.")
 @click.option(
     "--accept-observed", multiple=True, metavar="GLOB", help="Where host and spec disagree, lock what the host shows."
+)
+@click.option(
+    "--write", is_flag=True, help="Write accepted values into the spec; its comments, order and other lines stay."
 )
 @click.option("--python", metavar="PATH", help="The interpreter of the serving environment; it is run once.")
 @click.option(
@@ -59,14 +63,20 @@ def command(
     Pins that nothing asks to move are kept. What cannot be known here stands in [unpinned] with the reason. A [variant.NAME]
     is written to llm.NAME.lock.
     """
-    path = spec if spec is not None else spec_file.find()
-    read = spec_file.read(path)
-    target = options["output"] or os.path.join(os.path.dirname(path), "llm.lock")
+    read = spec_file.read(spec if spec is not None else spec_file.find())
+    target = options["output"] or os.path.join(os.path.dirname(read.name), "llm.lock")
     targets = _locking.targets(read, target)
     if options["check"]:
         ctx.exit(_locking.check(targets, quiet))
-    outcomes = _locking.resolve(targets, options)
+    if options["write"] and read.name == "-":
+        raise UsageError(
+            "--write needs a file to edit", where="the command line", fix="name the spec: lockllm lock SPEC"
+        )
+    outcomes, edited = _locking.resolve(targets, options)
     text = _options.text_options(color, full, quiet, verbose)
+    if edited is not None:
+        done = _locking.write_spec(edited, dry_run=options["dry_run"], show=format_ == "text")
+        click.echo(done if not quiet else "", err=True, nl=False)
     code = 0
     for outcome in outcomes:
         if options["dry_run"]:

@@ -52,6 +52,17 @@ def write(start: Start) -> str:
     lines += ["", "[engine]"]
     lines.append(f"name = {toml.value(start.engine)}" if start.engine else '# name = "vllm"')
     lines.append(f"version = {toml.value(start.version)}" if start.version else '# version = ">=0.10,<0.11"')
+    chosen = entries(start)
+    for group in _GROUPS:
+        members = [path for path in sorted(chosen, key=registry.position) if path[0] == group]
+        if members:
+            lines += ["", f"[{group}]"]
+            lines += [f"{keys.dotted(path[1:])} = {toml.value(chosen[path])}" for path in members]
+    return "\n".join(lines) + "\n"
+
+
+def entries(start: Start) -> dict[Path, Any]:
+    """What a spec says besides its checkpoint and engine."""
     chosen = settings(start.readings)
     for path, text in start.paths.items():
         chosen = {each: value for each, value in chosen.items() if each[: len(path)] != path}
@@ -62,12 +73,7 @@ def write(start: Start) -> str:
         chosen.setdefault(path, "auto")
     if start.path is not None:
         chosen = {path: value for path, value in chosen.items() if path not in _OF_A_CACHE}
-    for group in _GROUPS:
-        members = [path for path in sorted(chosen, key=registry.position) if path[0] == group]
-        if members:
-            lines += ["", f"[{group}]"]
-            lines += [f"{keys.dotted(path[1:])} = {toml.value(chosen[path])}" for path in members]
-    return "\n".join(lines) + "\n"
+    return chosen
 
 
 def settings(readings: Iterable[Reading]) -> dict[Path, Any]:

@@ -97,9 +97,7 @@ def resolve(
         installed=world.options(spec.engine or "", version),
     )
     filled = fill(spec, sources, old, options)
-    return msgspec.structs.replace(
-        filled, warnings=(*place.notes, *_claimed(place, seen), *findings(place, seen), *filled.warnings)
-    )
+    return msgspec.structs.replace(filled, notes=(*place.notes, *_claimed(place, seen), *findings(place, seen)))
 
 
 def check(spec: Spec, lock: Lock) -> list[str]:

@@ -71,16 +71,22 @@ class Filled(msgspec.Struct, frozen=True):
     lock: Lock
     disagreements: tuple[Disagreement, ...] = ()
     warnings: tuple[str, ...] = ()
+    to_write: Mapping[Path, Any] = {}  # what the spec has to say to keep what was taken from the host; None: nothing
+    sources: Sources | None = None  # what it was filled from
+    notes: tuple[str, ...] = ()  # warnings about the checkpoint's place and files
 
 
 def fill(spec: Spec, sources: Sources, old: Lock | None, options: Options) -> Filled:
     """The lock of one spec. Never guesses: what no source has is unpinned with the reason."""
     kept = dict(_still_accepted(spec, old, options))
     filled = _Filler(spec, sources, old, options, kept, frozenset(kept)).filled()
+    causes = {each.fact.path: each.because for each in filled.disagreements}
     taken = {**kept, **_accepted(filled, sources, options)}
-    return (
-        _Filler(spec, sources, old, options, taken, frozenset(kept)).filled() if taken.keys() != kept.keys() else filled
-    )
+    if taken.keys() != kept.keys():
+        filled = _Filler(spec, sources, old, options, taken, frozenset(kept)).filled()
+    accepted = {keys.dotted(path) for path in taken}
+    roots = {path: value for path, value in filled.to_write.items() if causes.get(path) not in accepted}
+    return msgspec.structs.replace(filled, to_write=roots, sources=sources)
 
 
 def _still_accepted(spec: Spec, old: Lock | None, options: Options) -> Iterator[tuple[Path, Reading]]:
@@ -121,6 +127,7 @@ class _Filler:
         self.absent: set[Path] = set()
         self.unpinned: dict[Path, str] = {}
         self.warnings: list[str] = []
+        self.to_write: dict[Path, Any] = {}
         self._upgrade = options.upgrade
         self._fresh = tuple(map(Glob, options.upgrade_facts))
         self._pin, self._named = tuple(map(Glob, options.pin)), options.pin
@@ -145,7 +152,8 @@ class _Filler:
         self.kept_unknown()
         self.accepted()
         lock = self.lock()
-        return Filled(lock, disagreements(self.spec, lock, self.sources.observation), tuple(self.warnings))
+        found = disagreements(self.spec, lock, self.sources.observation)
+        return Filled(lock, found, tuple(self.warnings), self.to_write)
 
     def put(self, fact: Fact[Any], value: Any, via: str) -> None:
         if not fact.lockable:
@@ -339,7 +347,7 @@ class _Filler:
                 self.put(reading.fact, reading.value, via_of(reading))
             if any(glob.matches(path) for glob in self._pin) and path not in self.spec.values:
                 self.put(reading.fact, reading.value, via_of(reading))
-                self._say_how_to_keep(reading)
+                self._to_keep(reading, told=False)
         for path in (keys.parse(text) for text in self._named if "*" not in text):
             if path not in self.values and self._seen_absent(path):
                 self.absent.add(path)
@@ -383,16 +391,26 @@ class _Filler:
         for path, reading in self.taken.items():
             self.values.pop(path, None)
             self.put(reading.fact, reading.value, "observation")
-            if path not in self.told:
-                self._say_how_to_keep(reading)
+            self._to_keep(reading, told=path in self.told)
 
-    def _say_how_to_keep(self, reading: Reading) -> None:
-        if reading.fact.group in _ASKED and reading.fact.settable and reading.value is not ABSENT:
-            told = toml.value(registry.dump(reading.fact, reading.value))
-            where = (
-                f"write {keys.dotted(reading.fact.path[1:])} = {told} under [{reading.fact.group}] of {self._spec_name}"
+    def _to_keep(self, reading: Reading, *, told: bool) -> None:
+        """Note what the spec has to say to keep a fact that was taken from the host."""
+        path = reading.fact.path
+        if path[0] not in _ASKED or not reading.fact.settable:
+            return
+        if reading.value is ABSENT:
+            if path in self.spec.values or path in self.spec.auto:
+                self.to_write[path] = None
+            return
+        value = registry.dump(reading.fact, reading.value)
+        if not str(value).startswith("sha256:"):  # the content of a file: a spec names the file
+            self.to_write[path] = value
+        if not told:
+            line = f"{keys.dotted(path[1:])} = {toml.value(value)}"
+            where = f"write {line} under [{path[0]}] of {self._spec_name}"
+            self.warnings.append(
+                f"{reading.fact.key} is as the host shows it; to keep it, lock with --write, or {where}"
             )
-            self.warnings.append(f"{reading.fact.key} is as the host shows it; to keep it, {where}")
 
     def lock(self) -> Lock:
         """What was gathered, as one lock."""

@@ -253,7 +253,8 @@ def test_a_host_that_disagrees_is_an_error_and_the_old_lock_stays(folder: Path, 
     done = call("lock", "--observation", seen, "--accept-observed", "serve.*")
     assert done.code == 0
     assert (
-        "warning  serve.seed is as the host shows it; to keep it, write seed = 7 under [serve] of llm.toml" in done.err
+        "warning  serve.seed is as the host shows it; to keep it, lock with --write, or write seed = 7 under [serve] of llm.toml"
+        in done.err
     )
     assert (locked(folder).get("serve.dtype"), locked(folder).get("serve.seed")) == ("float16", 7)
 

@@ -66,7 +66,8 @@ def test_init_never_overwrites(folder: Path, call: Call) -> None:
     done = call("init", "model")
     assert (done.code, (folder / "llm.toml").read_text()) == (2, SPEC)
     assert done.err == (
-        "lockllm: the file is there already\n  in    llm.toml\n  fix   name another with -o, or add --force\n"
+        "lockllm: the file exists already\n  in    llm.toml\n"
+        "  fix   merge into it with --update, overwrite it with --force, or name another with -o\n"
     )
     assert call("init", "model", "--force").code == 0
     assert (folder / "llm.toml").read_text() != SPEC
@@ -78,7 +79,7 @@ def test_init_never_overwrites(folder: Path, call: Call) -> None:
 def test_init_looks_at_one_thing(folder: Path, call: Call, arguments: tuple[str, ...]) -> None:
     done = call("init", "-o", "x.toml", *arguments)
     assert (done.code, done.err) == (
-        2, "lockllm: init needs one thing to look at\n  in    the command line\n"
+        2, "lockllm: init needs one of PATH, a command after --, and --server\n  in    the command line\n"
         "  fix   lockllm init PATH, lockllm init -- CMD, or lockllm init --server URL\n",
     )  # fmt: skip
 

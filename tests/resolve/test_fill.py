@@ -187,7 +187,7 @@ def test_what_is_accepted_is_locked_with_all_that_follows_from_it() -> None:
     assert (value(made, "serve.dtype"), value(made, "serve.kv_cache_dtype")) == ("float16", "float16")
     assert made.lock.via[("serve", "dtype")] == "observation"
     assert made.warnings[0] == (
-        'serve.dtype is as the host shows it; to keep it, write dtype = "float16" under [serve] of llm.toml'
+        'serve.dtype is as the host shows it; to keep it, lock with --write, or write dtype = "float16" under [serve] of llm.toml'
     )
 
 
@@ -237,7 +237,7 @@ def test_a_pin_of_what_is_served_is_told_how_to_keep() -> None:
     assert value(made, "serve.attention_backend") == "FLASHINFER"
     assert made.warnings == (
         (
-            "serve.attention_backend is as the host shows it; to keep it, "
+            "serve.attention_backend is as the host shows it; to keep it, lock with --write, or "
             'write attention_backend = "FLASHINFER" under [serve] of llm.toml'
         ),
     )
