@@ -23,19 +23,20 @@ from lockllm.engines.protocol import (
     Names,
     PathGiven,
     Probe,
+    Prompts,
     Template,
     Weights,
 )
 
 __all__ = [
     "Answer", "Command", "Context", "Default", "Engine", "Form", "Given", "Identity", "Installed", "MayBeMissing", "Model",
-    "Names", "PathGiven", "Probe", "Template", "Weights", "available", "built_in", "identity", "known", "load",
+    "Names", "PathGiven", "Probe", "Prompts", "Template", "Weights", "available", "built_in", "identity", "known", "load",
 ]  # fmt: skip
 
 _ROOMS = frozenset({"kernel", "launch", "shown", "source"})
 """Packages beside the engines that are none."""
 _NAME = re.compile(r"[a-z][a-z0-9.-]{0,60}")
-_NONE = Identity(name="", module="")
+_NONE = Identity(name="", label="", module="")
 
 
 @lru_cache(maxsize=1)

@@ -39,6 +39,33 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     consolidated_since: tuple[int, int] | None = None  # release from which `auto` takes `consolidated*.safetensors`
 
 
+class Prompts(msgspec.Struct, frozen=True, kw_only=True):
+    """How a conversation becomes a prompt: which template wins, who renders it, and where a server shows it."""
+
+    rule: str = ""  # which template wins: a rule of `lockllm.prompt.resolve`; empty: it was not read
+    oldest: tuple[int, int] = (0, 0)  # the first release that the rule was read for
+    newest: tuple[int, int] | None = None  # the last one
+    is_library: bool = False  # its own release is that of the transformers library
+    one_line_end: bool = False  # it keeps a template of a GGUF with one kind of line end, and without the last one
+    mistral_common: bool = False  # renders in place of any template where the tokenizer mode says so
+    mistral_over_flag: bool = False  # even where a flag names a template
+    mistral_by_files: tuple[int, int] | None = None  # release from which `auto` takes it by the checkpoint's files
+    guesses: tuple[tuple[str, str], ...] = ()  # pattern of the model's path -> conversation of its own
+    guessed_types: Mapping[str, str] = {}  # the same by the model type
+    own_families: str = ""  # pattern of paths for which some release has a template of its own, in code
+    own_renderer: str = ""  # why Jinja does not reproduce its text, where it has a renderer of its own
+    compare: str = ""  # what to compare with then
+    clock_arguments: tuple[str, ...] = ()  # template arguments that it fills with the time
+    content_format: str = (
+        ""  # how it chooses between text and parts: by `loops`, or by `names` of loops; empty: it does not
+    )
+    joint: str = " "  # what stands between parts that become one text
+    wraps: bool = False  # where the format is parts, a plain text becomes one
+    endpoint: str = ""  # a POST here renders or tokenizes a conversation, and generates nothing
+    asks: tuple[str, ...] | None = ()  # probes asked there besides the plain ones; None: all that ask for an answer
+    request: Mapping[str, Any] = {}  # what such a request holds besides
+
+
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine *is*, before any of its rules is needed: how it starts, what its images and logs look like.
 
@@ -47,6 +74,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str  # as `engine.name` spells it
+    label: str  # as people write it
     module: str  # of the translator: what satisfies `Engine`
     programs: Mapping[str, tuple[Shape, ...]] = {}  # base name of a program -> its shapes, most precise first
     modules: Mapping[str, tuple[Shape, ...]] = {}  # module that `python -m` runs (or its file) -> its shapes
@@ -73,6 +101,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     generation_words: tuple[str, ...] = ("auto",)  # values of `serve.generation_config` that name no folder
     no_sampling_seed: bool = False  # it cannot hold a seed for requests that name none
     weights: Weights = Weights()
+    prompts: Prompts = Prompts()
     more_sizes: tuple[str, ...] = ()  # kept options that multiply the GPUs used, besides the parallel sizes
     shares_gpus: Callable[[Mapping[Path, Any]], bool] | None = None
     """Whether the ranks of data parallelism share the GPUs of tensor parallelism, by the facts in force."""

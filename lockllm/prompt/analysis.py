@@ -36,8 +36,8 @@ def analyze(env: Environment, source: str) -> dict[str, Any]:
         "arguments": sorted(_given_by_callers(tree)),
         "arguments_once": sorted(_arguments(tree, names - _FUNCTIONS - _REQUEST)),
         "reads": sorted(names & _REQUEST),
-        "vllm_format": _vllm_format(tree),
-        "sglang_format": "openai" if any(word in source for word in _MEDIA) else _sglang_format(tree),
+        "format_by_loops": _format_by_loops(tree),
+        "format_by_names": "openai" if any(word in source for word in _MEDIA) else _format_by_names(tree),
     }
 
 
@@ -60,7 +60,7 @@ def _arguments(tree: nodes.Template, names: set[str]) -> set[str]:
     return {name for name in names if (name not in own or name in asked) and not name.endswith("_token")}
 
 
-def _vllm_format(tree: nodes.Template) -> str:
+def _format_by_loops(tree: nodes.Template) -> str:
     """`openai` where a loop walks over the content of a message: vLLM `renderers/hf.py`, 0.6.4 to 0.33."""
     from jinja2.nodes import For, Name
 
@@ -79,7 +79,7 @@ def _vllm_format(tree: nodes.Template) -> str:
     return "string"
 
 
-def _sglang_format(tree: nodes.Template) -> str:
+def _format_by_names(tree: nodes.Template) -> str:
     """As vLLM's, but only for messages of three names: SGLang `srt/parser/jinja_template_utils.py`."""
     from jinja2.nodes import For
 

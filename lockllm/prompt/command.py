@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
+from lockllm import engines
 from lockllm.errors import UsageError
 from lockllm.prompt.probes import PROBES, as_served
-from lockllm.prompt.readings import OWN_RENDERER
 from lockllm.prompt.render import Analysis, Rendered, format_of, render, study
 from lockllm.prompt.resolve import resolve
 from lockllm.prompt.rules import NEWEST, Rules, rules
@@ -75,10 +75,10 @@ def _with_defaults(body: dict[str, Any], engine: str | None) -> dict[str, Any]:
 
 def caveat(engine: str | None) -> str:
     """Why the text may not be that of the engine; empty where it is."""
-    if engine not in OWN_RENDERER:
+    prompts = engines.identity(engine).prompts
+    if not prompts.own_renderer:
         return ""
-    reason, fix = OWN_RENDERER[engine]
-    return f"{reason}, so this text may differ from the server's: {fix}"
+    return f"{prompts.own_renderer}, so this text may differ from the server's: {prompts.compare}"
 
 
 def shown(text: str, terminal: bool) -> str:
@@ -155,7 +155,7 @@ def _held_tokens(held: Material | None) -> Mapping[str, Any]:
 
 
 def _rules(given: Given) -> Rules | None:
-    if given.engine != "transformers" or given.version is None:
+    if not engines.identity(given.engine).prompts.is_library or given.version is None:
         return None
     applied = rules(given.version)
     if applied is None:
@@ -168,7 +168,7 @@ def _as_engine(
     text: str, body: dict[str, Any], visible: Mapping[str, Any], at: dt.datetime, engine: str | None
 ) -> dict[str, Any]:
     """The request as the engine hands it to the template. Raises UsageError where the engine would refuse it."""
-    if engine not in ("vllm", "sglang"):
+    if not engines.identity(engine).prompts.content_format:
         return body
     analysis = study(text, (), visible, at)[0]
     form = format_of(analysis, engine) if isinstance(analysis, Analysis) else "string"

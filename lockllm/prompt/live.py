@@ -8,28 +8,15 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines import Answer, Probe
+from lockllm import engines
+from lockllm.engines import Answer, Probe, Prompts
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.prompt import probes
 from lockllm.prompt.render import digest
 
-_PATHS = {
-    "vllm": "/tokenize",
-    "sglang": "/tokenize",
-    "llama.cpp": "/apply-template",
-    "tgi": "/chat_tokenize",
-}
 _PLAIN = ("user", "system", "turns", "whitespace", "characters", "code", "control")
 """Probes whose content every engine hands to the template unchanged: parts, tools and past calls are converted by each."""
-_ASKED = {
-    "vllm": (*_PLAIN, "finished", "tools", "thinking_off"),
-    "sglang": _PLAIN,
-    "llama.cpp": tuple(name for name in probes.PROBES if name != "finished"),
-    "tgi": tuple(name for name in probes.PROBES if name != "finished"),
-}
-"""Where an engine renders by itself nothing is rendered beside it, so that how it converts does not matter."""
-_OWN = ("llama.cpp", "tgi")
 _SHOWN = 4
 
 Ids = Callable[[Sequence[str]], "Sequence[tuple[int, ...]] | Unobserved"]
@@ -49,14 +36,16 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 def requests(engine: str) -> Mapping[str, Probe]:
     """Name of a probe -> the request that shows how the server renders it; none where the engine has no such endpoint.
 
-    vLLM 0.9 to 0.33; SGLang 0.5.12 and later; llama.cpp; TGI. They compute and generate nothing.
+    They compute and generate nothing. Where an engine renders by itself nothing is rendered beside it, so that how it
+    converts parts, tools and past calls does not matter.
     """
-    path = _PATHS.get(engine)
-    if path is None:
+    prompts = engines.identity(engine).prompts
+    if not prompts.endpoint:
         return {}
+    answered = (name for name in probes.PROBES if name != "finished")
     return {
-        name: Probe(path=path, method="POST", body=_body(probes.PROBES[name].request, engine))
-        for name in _ASKED[engine]
+        name: Probe(path=prompts.endpoint, method="POST", body=_body(probes.PROBES[name].request, prompts))
+        for name in (answered if prompts.asks is None else (*_PLAIN, *prompts.asks))
     }
 
 
@@ -110,7 +99,8 @@ def as_served(served: Served, rendered: Sequence[Mapping[str, str]], bos: str, i
     llama.cpp prints no beginning token (`bos`). Where an engine has a renderer of its own, a difference proves nothing.
     """
     name = "check.prompt_as_served"
-    names = [each for each in served.answers if each in (served.answers if served.engine not in _OWN else _PLAIN)]
+    own = bool(engines.identity(served.engine).prompts.own_renderer)
+    names = [each for each in served.answers if each in (_PLAIN if own else served.answers)]
     shown = {each: told(served.answers[each]) for each in names}
     shown = {each: said for each, said in shown.items() if said != (None, None)}
     if not shown:
@@ -131,7 +121,7 @@ def as_served(served: Served, rendered: Sequence[Mapping[str, str]], bos: str, i
         return Check(name, CheckStatus.PASS, detail, source)
     more = f" and {len(differ) - _SHOWN} more" if len(differ) > _SHOWN else ""
     which = ", ".join(differ[:_SHOWN]) + more
-    if served.engine in _OWN:
+    if own:
         return Check(name, CheckStatus.UNKNOWN, f"{served.engine} renders otherwise than Jinja does: {which}", source)
     detail = f"the server's prompts are not those that its template gives{today}: {which}"
     return Check(name, CheckStatus.FAIL, detail, source, "restart the server from the locked files")
@@ -169,12 +159,10 @@ def _matches(
     return any(tuple(ids or ()) == counted[one] for one in texts)
 
 
-def _body(request: Mapping[str, Any], engine: str) -> dict[str, Any]:
-    body = dict(request)
-    if engine in _OWN:  # both always ask for an answer
+def _body(request: Mapping[str, Any], prompts: Prompts) -> dict[str, Any]:
+    body = {**request, **prompts.request}
+    if prompts.own_renderer:  # it always asks for an answer
         body.pop("add_generation_prompt", None)
-    if engine == "tgi":
-        body["model"] = "tgi"
     return body
 
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 
+from lockllm import engines
+from lockllm.engines import Prompts
+
 VERSION = 1
 NOW = dt.datetime(2026, 1, 1, 12, 0, 0)  # noqa: DTZ001 - templates are told naive local time
 """The moment that every probe is rendered at: a Thursday."""
@@ -112,9 +115,10 @@ def as_served(request: Mapping[str, Any], engine: str | None, content_format: st
     """The request as servers that render with transformers hand it to the template.
 
     Arguments of a call become an object. Content in parts becomes one text where the format is `string`, joined as the
-    engine joins it; where it is `openai` vLLM makes a list of every content but a tool's, SGLang keeps what it got.
+    engine joins it; where it is `openai` some make a list of every content but a tool's, others keep what they got.
     """
-    return {**request, "messages": [_message(each, engine, content_format) for each in request["messages"]]}
+    prompts = engines.identity(engine).prompts
+    return {**request, "messages": [_message(each, prompts, content_format) for each in request["messages"]]}
 
 
 def token_ids_sha256(ids: Sequence[int]) -> str:
@@ -122,14 +126,14 @@ def token_ids_sha256(ids: Sequence[int]) -> str:
     return hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()
 
 
-def _message(message: Mapping[str, Any], engine: str | None, content_format: str) -> dict[str, Any]:
+def _message(message: Mapping[str, Any], prompts: Prompts, content_format: str) -> dict[str, Any]:
     made = dict(message)
     content = made.get("content")
-    wrapped = engine == "vllm" and content_format == "openai" and made.get("role") != "tool"
+    wrapped = prompts.wraps and content_format == "openai" and made.get("role") != "tool"
     if isinstance(content, str) and wrapped:
         made["content"] = [{"type": "text", "text": content}]
     elif isinstance(content, list) and content_format == "string":
-        made["content"] = ("\n" if engine == "vllm" else " ").join(_texts(content))
+        made["content"] = prompts.joint.join(_texts(content))
     calls = made.get("tool_calls")
     if isinstance(calls, list):
         made["tool_calls"] = [_call(each) for each in calls]

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from lockllm import engines
 from lockllm.engines.kernel import renderers
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
@@ -20,19 +21,9 @@ from lockllm.prompt.sandbox import Program
 from lockllm.prompt.templates import CONFIG, Candidate, Read
 from lockllm.prompt.tokens import held_tokens
 
-OWN_RENDERER = {
-    "tgi": ("TGI renders with minijinja", "compare POST /chat_tokenize of the running server"),
-    "llama.cpp": ("llama.cpp renders with a Jinja of its own", "compare POST /apply-template of the running server"),
-    "ollama": (
-        "Ollama renders with code and templates of its own",
-        "compare prompt token counts of the running server",
-    ),
-}
-"""Engines whose text Jinja does not reproduce -> why, and what to compare with."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]{6,16}>")
 """How Python prints an object that has no text of its own."""
 _OUTSIDE = "put right what the reason names, and look again"  # the template is not at fault
-_SERVED_CLOCKS = {"llama.cpp": ("date_string", "datetime"), "ollama": ("date_string", "datetime")}
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,12 +129,13 @@ def _studied(
     examine: Examine,
 ) -> Iterator[Reading | Unobserved | Check]:  # fmt: skip
     source = winner.source
-    library = given.version if given.engine == "transformers" else given.transformers
+    prompts = engines.identity(given.engine).prompts
+    library = given.version if prompts.is_library else given.transformers
     applied = rules(library)
     tokens = {} if isinstance(special, str) else special
     analysis, texts = examine(winner.text or "", tokens, given, applied)
     yield from _identity(resolution, by)
-    silent = given.edition >= 2 and given.engine not in OWN_RENDERER and _is_silent(texts)
+    silent = given.edition >= 2 and not prompts.own_renderer and _is_silent(texts)
     if isinstance(special, str):
         texts = (Refused(special, world=True),) * len(texts)
     by_chance = _by_chance(analysis, texts, given.edition)
@@ -162,8 +154,8 @@ def _studied(
     if given.served is not None:
         yield from live.readings(given.served, clock)
     ids = _Ids(tokenizer_json, given)
-    if given.engine in OWN_RENDERER:
-        yield Unobserved(("prompt_probes",), *OWN_RENDERER[given.engine], due=Stage.LIVE)
+    if prompts.own_renderer:
+        yield Unobserved(("prompt_probes",), prompts.own_renderer, prompts.compare, due=Stage.LIVE)
     elif resolution.edited:
         yield Unobserved(
             ("prompt_probes",), resolution.edited, "compare prompt token counts of the running server", due=Stage.LIVE
@@ -200,7 +192,7 @@ def _examined(
 ) -> tuple[Analysis | Refused, tuple[Rendered | Refused, ...]]:
     """One child for syntax tree and probes, which may be rendered as the tree says."""
     engine = given.engine
-    if engine not in {"vllm", "sglang"} or given.content_format:
+    if engine is None or not engines.identity(engine).prompts.content_format or given.content_format:
         requests = _requests(given, given.content_format or "string")
         return study(template, requests, tokens, probes.NOW, applied=applied)
     forms = {form: _requests(given, form) for form in ("string", "openai")}
@@ -282,7 +274,9 @@ def _served(request: Mapping[str, Any], given: Setup, content_format: str) -> di
 
 def reads_clock(analysis: Analysis, engine: str | None) -> bool:
     """Whether prompts of that engine change with the time."""
-    return analysis.clock or any(name in analysis.arguments for name in _SERVED_CLOCKS.get(engine or "", ()))
+    return analysis.clock or any(
+        name in analysis.arguments for name in engines.identity(engine).prompts.clock_arguments
+    )
 
 
 def _read_of(analysis: Analysis, given: Setup, source: str, by: By, *, by_chance: bool) -> Iterator[Reading]:
@@ -290,7 +284,7 @@ def _read_of(analysis: Analysis, given: Setup, source: str, by: By, *, by_chance
     chance = ("chance",) if by_chance else ()
     names = analysis.arguments if given.edition >= 2 else analysis.arguments_once
     yield seen("chat_template.context", (*clock, *chance, *names), f"syntax of {source}", by)
-    if not given.content_format and given.engine in {"vllm", "sglang"}:
+    if not given.content_format and engines.identity(given.engine).prompts.content_format:
         yield seen("chat_template.content_format", format_of(analysis, given.engine), f"syntax of {source}", By.RULE)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from lockllm import engines
 from lockllm.errors import UsageError, WorldError
 from lockllm.prompt.rules import Rules
 from lockllm.prompt.sandbox import BOUNDS, TEMPLATE_LIMITS, Limits, Outcome, run
@@ -45,8 +46,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...]
     arguments_once: tuple[str, ...]  # by the rule of locks of edition 1
     reads: tuple[str, ...]
-    vllm_format: str
-    sglang_format: str
+    format_by_loops: str
+    format_by_names: str
 
 
 def render(
@@ -137,7 +138,7 @@ def told(
     analysis: Analysis | Refused = _refused({}, outcome)
     if analyzed and answers:
         first = answers.pop(0)
-        analysis = msgspec.convert(first, Analysis) if "vllm_format" in first else _refused(first, outcome)
+        analysis = msgspec.convert(first, Analysis) if "format_by_loops" in first else _refused(first, outcome)
     texts = [_answer(each, outcome) for each in answers[:expected]]
     texts += [_refused({}, outcome)] * (expected - len(texts))
     return analysis, tuple(texts)
@@ -166,7 +167,7 @@ def _too_long(task: Mapping[str, Any]) -> Refused | None:
 
 
 def _form_of(engine: str | None) -> str:
-    return "sglang_format" if engine == "sglang" else "vllm_format"
+    return "format_by_names" if engines.identity(engine).prompts.content_format == "names" else "format_by_loops"
 
 
 def _answer(found: Mapping[str, Any], outcome: Outcome) -> Rendered | Refused:

@@ -8,33 +8,13 @@ from typing import Any
 
 import msgspec
 
+from lockllm import engines
+from lockllm.engines import Prompts
 from lockllm.engines.kernel import renderers
 from lockllm.prompt.rules import release
 from lockllm.prompt.templates import CONFIG, DEFAULT, TOOL_USE, Candidate, Read, Shelf, document, shelve
 
-_GUESSES = (
-    (r"\bpoints\b", "points-v15-chat"), (r"moss-vl", "moss-vl"), (r"internvl", "internvl-2-5"), (r"janus", "janus-pro"),
-    (r"vicuna|llava-v1\.5|llava-next-video-7b", "vicuna_v1.1"), (r"deepseek.*vl2", "deepseek-vl2"),
-    (r"llava-v1\.6-34b|llava-v1\.6-yi-34b|llava-next-video-34b|llava-onevision-qwen2", "chatml-llava"),
-    (r"minicpm-v(?!-?4[._][6-9])", "minicpmv"), (r"minicpm-o(?!-?4[._][6-9])", "minicpmo"),
-    (r"phi-4-multimodal", "phi-4-mm"), (r"deepseek-ocr", "deepseek-ocr"), (r"unlimited", "unlimited-ocr"),
-    (r"paddleocr", "paddle-ocr"), (r"whisper", "whisper"),
-)  # fmt: skip
-_GUESSED_TYPES = {
-    "internvl_chat": "internvl-2-5", "deepseek_vl_v2": "deepseek-vl2", "multi_modality": "janus-pro",
-    "phi4mm": "phi-4-mm", "minicpmv": "minicpmv", "minicpmo": "minicpmo",
-}  # fmt: skip
-_OWN_FAMILIES = re.compile(
-    r"internlm|internvl|vicuna|wizardlm|llava|baichuan|chatglm|codellama|llama-?2|cogvlm|yi-vl|deepseek-vl|puyu|ultra[cl]m|solar",
-    re.IGNORECASE,
-)
-"""Words of a path for which some release of LMDeploy has a template of its own, in code: `model.py`."""
-_NEWEST = {
-    "transformers": (5, 24), "vllm": (0, 33), "sglang": (0, 5), "tgi": (3, 3), "lmdeploy": (0, 18),
-    "tensorrt-llm": (1, 3),
-}  # fmt: skip
-_GGUF_ONLY = {"llama.cpp", "llama-cpp-python"}
-_OLDEST = {"vllm": (0, 9)}
+_OF_GGUF = frozenset({"gguf_or_chatml", "gguf_or_llama2"})
 _LONGEST_PATH = 4_096  # of Linux; a pattern with a gap takes the square of it
 _MULTIMODAL = ("vision_config", "audio_config", "vision_tower", "thinker_config")
 
@@ -78,20 +58,21 @@ def resolve(
 
     `explicit`: what a flag names. `gguf`: the template keys of a GGUF's metadata. `transformers`: the
     installed release where the engine is another. `tokenizer_mode`: as the engine's flag says. `model`: as the
-    command names it, which SGLang and LMDeploy guess by. `options`: others that choose a renderer, and variables.
+    command names it, which some engines guess by. `options`: others that choose a renderer, and variables.
     `edition`: of the lock; those of edition 1 were made where no renderer of an engine was known.
     """
     shelf = shelve(read, names, gguf, edition=edition)
-    if engine == "llama.cpp":
+    prompts = engines.identity(engine).prompts
+    if prompts.one_line_end:
         kept = {name: _kept(each) for name, each in shelf.gguf.items()}
         shelf = msgspec.structs.replace(shelf, gguf=kept)
-    library = version if engine in {None, "transformers"} else transformers
+    library = version if engine is None or prompts.is_library else transformers
     config = document(read, "config.json") or {}
-    if engine == "sglang" and explicit is None:
-        explicit = _guessed(model, config.get("model_type"))
+    if explicit is None:
+        explicit = _guessed(prompts, model, config.get("model_type"))
 
     def choose(shelf: Shelf) -> _Choice:
-        vendor = edition >= 2 and engine == "vllm" and tokenizer_mode == "mistral"  # it takes no template from a flag
+        vendor = edition >= 2 and prompts.mistral_over_flag and tokenizer_mode == "mistral"
         flag = None if vendor else explicit
         choice = _choose(shelf, read, names, engine, version, library, tokenizer_mode, flag)
         if edition < 2 or gguf is not None:
@@ -100,13 +81,15 @@ def resolve(
         return _by_the_engine(choice, engine, version, _model(config, taken, tokenizer_mode, explicit, options))
 
     choice = choose(shelf)
-    if gguf is None and explicit is None and engine in _GGUF_ONLY:
+    if gguf is None and explicit is None and prompts.rule in _OF_GGUF:
         choice = _Choice(unknown="no GGUF was read")
     if lost := "; ".join(_lost(shelf, choose)):
         choice = _Choice(unknown=lost)
-    if engine == "lmdeploy" and explicit is None and (word := _OWN_FAMILIES.search(model)) is not None:
+    own = re.search(prompts.own_families, model, re.IGNORECASE) if prompts.own_families and explicit is None else None
+    if own is not None:
+        label = engines.identity(engine).label
         choice = _Choice(
-            unknown=f"LMDeploy may take a template of its own for a path with {word.group()}, by its name alone"
+            unknown=f"{label} may take a template of its own for a path with {own.group()}, by its name alone"
         )
     candidates = (*((explicit,) if explicit else ()), *shelf.all())
     problems = (*shelf.problems.values(), *((choice.problem,) if choice.problem else ()))
@@ -190,10 +173,11 @@ def _choose(
     if explicit is not None:
         return _Choice(explicit, explicit)
     if engine is None:
-        return _llama_cpp(shelf, library, False) if shelf.gguf else tokenizer_choice(shelf, library)
-    if engine in {"vllm", "sglang"} and (vendor := _by_mistral(shelf, names, engine, version, mode)) is not None:
+        return _gguf_or_chatml(shelf, library, False) if shelf.gguf else tokenizer_choice(shelf, library)
+    prompts = engines.identity(engine).prompts
+    if prompts.mistral_common and (vendor := _by_mistral(shelf, names, engine, version, mode)) is not None:
         return vendor
-    rule = _RULES.get(engine)
+    rule = _RULES.get(prompts.rule)
     if rule is None:
         return _Choice(unknown=f"the rules of {engine} were not read")
     choice = rule(shelf, library, _has_processor(read, names))
@@ -202,12 +186,12 @@ def _choose(
     return _Choice(unknown=f"which of several templates {engine} {version} takes was not read", problem=choice.problem)
 
 
-def _guessed(model: str, model_type: object) -> Candidate | None:
-    """A conversation of SGLang's own, by words of the path or the type: `parser/conversation.py`, 0.5.23."""
+def _guessed(prompts: Prompts, model: str, model_type: object) -> Candidate | None:
+    """A conversation of the engine's own, by words of the path or the type."""
     path = model[:_LONGEST_PATH]
-    found = next((name for pattern, name in _GUESSES if re.search(pattern, path, re.IGNORECASE)), None)
+    found = next((name for pattern, name in prompts.guesses if re.search(pattern, path, re.IGNORECASE)), None)
     if found is None and isinstance(model_type, str):
-        found = _GUESSED_TYPES.get(model_type)
+        found = prompts.guessed_types.get(model_type)
     return Candidate(None, "guessed-from-path", found) if found else None
 
 
@@ -216,28 +200,30 @@ def _is_certain(shelf: Shelf, engine: str, version: str | None) -> bool:
     number = release(version) if version else None
     if number is None:
         return True
-    read = _OLDEST.get(engine, (0, 0)) <= number and (engine not in _NEWEST or number <= _NEWEST[engine])
+    prompts = engines.identity(engine).prompts
+    read = prompts.oldest <= number and (prompts.newest is None or number <= prompts.newest)
     return read or len({each.text for each in shelf.all()}) <= 1
 
 
 def _by_mistral(
     shelf: Shelf, names: Sequence[str], engine: str, version: str | None, mode: str | None
 ) -> _Choice | None:
-    """Whether mistral-common renders in place of any template: vLLM 0.33 `--tokenizer-mode`."""
+    """Whether mistral-common renders in place of any template: by the tokenizer mode, or by the files."""
     vendor = Candidate(None, "built-in: mistral-common")
     if mode not in {None, "auto"}:
         return _Choice(vendor, vendor) if mode == "mistral" else None
     tekken = any(name == "tekken.json" or name.startswith("tokenizer.model.v") for name in names)
-    if not tekken or engine != "vllm":
+    since = engines.identity(engine).prompts.mistral_by_files
+    if not tekken or since is None:
         return None
     if not shelf.all() and CONFIG not in names:
         return _Choice(vendor, vendor)
     if not any(name.startswith("consolidated") and name.endswith(".safetensors") for name in names):
         return None
     number = release(version) if version else None
-    if number is None or number >= (0, 20):
+    if number is None or number >= since:
         return _Choice(vendor, vendor)
-    return _Choice(unknown=f"whether vllm {version} takes mistral-common here was not read: give --tokenizer-mode")
+    return _Choice(unknown=f"whether {engine} {version} takes mistral-common here was not read: give --tokenizer-mode")
 
 
 def _has_processor(read: Read, names: Sequence[str]) -> bool:
@@ -251,27 +237,23 @@ def _has_processor(read: Read, names: Sequence[str]) -> bool:
     return images and any(key in (document(read, "config.json") or {}) for key in _MULTIMODAL)
 
 
-def _transformers(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
-    """`transformers serve` loads the processor first; no template is built in."""
-    return _processor_first(shelf, library, has_processor)
-
-
 def _processor_first(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """The processor's, else the tokenizer's; no template is built in. Read: transformers serve, TensorRT-LLM."""
     first = processor_choice(shelf, library) if has_processor else _Choice()
     return first if first.plain or first.unknown else tokenizer_choice(shelf, library)
 
 
-def _vllm(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
-    """The processor's where the request has no tools, else the tokenizer's: `renderers/hf.py`, 0.9 to 0.33."""
+def _processor_without_tools(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """The processor's where the request has no tools, else the tokenizer's: vLLM `renderers/hf.py`, 0.9 to 0.33."""
     tokenizer = tokenizer_choice(shelf, library)
     plain = _processor_first(shelf, library, has_processor)
     if has_processor and shelf.folder and not (shelf.legacy or shelf.processor):
-        return _Choice(None, tokenizer.tools, "the processor has several named templates, and vLLM takes none by name")
+        return _Choice(None, tokenizer.tools, "the processor has several named templates, and none is taken by name")
     return _Choice(plain.plain, tokenizer.tools, plain.unknown, plain.problem)
 
 
-def _sglang(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
-    """The processor's, else the tokenizer's; of several the first: `parser/template_manager.py`, 0.5.8 to 0.5.23."""
+def _first_of_several(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """The processor's, else the tokenizer's; of several the first: SGLang `parser/template_manager.py`, 0.5.8 to 0.5.23."""
     choice = _processor_first(shelf, library, has_processor)
     if choice.unknown:
         return choice
@@ -285,16 +267,16 @@ def _sglang(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
     return _Choice(taken, taken, problem=choice.problem if taken is None else "")
 
 
-def _tgi(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
-    """First the JSON files of processor and tokenizer; `.jinja` files are never read: `router/src/server.rs`."""
+def _json_files(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """First the JSON files of processor and tokenizer; `.jinja` files are never read: TGI `router/src/server.rs`."""
     listed = (shelf.config_named or {}).get(DEFAULT)
     plain = shelf.legacy or shelf.config or listed or shelf.processor
     unread = "chat_template.jinja is there, and this engine does not read it" if shelf.jinja or shelf.folder else ""
     return _Choice(plain, plain, problem=unread)
 
 
-def _llama_cpp(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
-    """The GGUF's default, with tools its `tool_use`, else chatml: `common/chat.cpp`, run at b11434."""
+def _gguf_or_chatml(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """The GGUF's default, with tools its `tool_use`, else chatml: llama.cpp `common/chat.cpp`, run at b11434."""
     if not shelf.gguf:
         fallback = Candidate(None, "built-in: chatml")
         return _Choice(fallback, fallback, problem="the GGUF holds no template: the engine falls back to chatml")
@@ -303,24 +285,30 @@ def _llama_cpp(shelf: Shelf, library: str | None, has_processor: bool) -> _Choic
 
 
 def _kept(held: Candidate) -> Candidate:
-    """As llama.cpp keeps a template: one line end at the end goes, others become LF. Run: b11549."""
+    """A template with one kind of line end, as llama.cpp keeps it: one line end at the end goes, others become LF. Run: b11549."""
     text = (held.text or "").replace("\r\n", "\n").removesuffix("\n").replace("\r", "\n")
     return msgspec.structs.replace(held, text=text)
 
 
-def _llama_cpp_python(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
-    """The GGUF's default, else llama-2: `llama_chat_format.py`, 0.3.36."""
+def _gguf_or_llama2(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """The GGUF's default, else llama-2: llama-cpp-python `llama_chat_format.py`, 0.3.36."""
     plain = shelf.gguf.get(DEFAULT) or Candidate(None, "built-in: llama-2")
     return _Choice(plain, plain)
 
 
-def _lmdeploy(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
-    """Some families use a template of LMDeploy's own, by name of the path; else the tokenizer's: `model.py`, 0.18."""
+def _tokenizer_first(shelf: Shelf, library: str | None, has_processor: bool) -> _Choice:
+    """The tokenizer's, else the processor's: LMDeploy `model.py`, 0.18."""
     choice = tokenizer_choice(shelf, library)
     return choice if choice.plain or not has_processor else processor_choice(shelf, library)
 
 
 _RULES: Mapping[str, Callable[[Shelf, str | None, bool], _Choice]] = {
-    "transformers": _transformers, "vllm": _vllm, "sglang": _sglang, "tgi": _tgi, "llama.cpp": _llama_cpp,
-    "llama-cpp-python": _llama_cpp_python, "lmdeploy": _lmdeploy, "tensorrt-llm": _processor_first,
-}  # fmt: skip
+    "processor": _processor_first,
+    "processor_without_tools": _processor_without_tools,
+    "first_of_several": _first_of_several,
+    "json_files": _json_files,
+    "gguf_or_chatml": _gguf_or_chatml,
+    "gguf_or_llama2": _gguf_or_llama2,
+    "tokenizer": _tokenizer_first,
+}
+"""What `Prompts.rule` of an engine may say."""

@@ -85,7 +85,7 @@ def test_arguments_are_the_names_that_only_a_caller_can_give(template: str, name
 )
 def test_the_content_format_is_the_one_that_the_engine_takes(template: str, vllm: str, sglang: str) -> None:
     found = analyze(template)
-    assert (found.vllm_format, found.sglang_format) == (vllm, sglang)
+    assert (found.format_by_loops, found.format_by_names) == (vllm, sglang)
 
 
 def test_locks_of_edition_1_keep_the_rule_that_they_were_made_with() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Image, Shape, Weights
+from lockllm.engines.protocol import Identity, Image, Prompts, Shape, Weights
 
 _MODULE = (Shape(subcommand="serve"),)
 
 IDENTITY = Identity(
     name="llama-cpp-python",
+    label="llama-cpp-python",
     module=f"{__name__}.engine",
     modules={"llama_cpp.server": _MODULE, "llama_cpp.server.__main__": _MODULE},
     starts=("python3", "-m", "llama_cpp.server"),
@@ -17,4 +18,5 @@ IDENTITY = Identity(
     package_index="llama-cpp-python",
     command_names_model=False,
     weights=Weights(gguf_only=True),
+    prompts=Prompts(rule="gguf_or_llama2"),
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Image, Shape, Weights
+from lockllm.engines.protocol import Identity, Image, Prompts, Shape, Weights
 
 IDENTITY = Identity(
     name="llama.cpp",
+    label="llama.cpp",
     module=f"{__name__}.engine",
     programs={"llama-server": (Shape(),), "llama": (Shape(("serve",)), Shape(("server",)))},
     program_paths=(
@@ -26,4 +27,13 @@ IDENTITY = Identity(
     command_names_model=False,
     shows_download=True,
     weights=Weights(gguf_only=True),
+    prompts=Prompts(
+        rule="gguf_or_chatml",
+        one_line_end=True,
+        own_renderer="llama.cpp renders with a Jinja of its own",
+        compare="compare POST /apply-template of the running server",
+        clock_arguments=("date_string", "datetime"),
+        endpoint="/apply-template",
+        asks=None,
+    ),
 )

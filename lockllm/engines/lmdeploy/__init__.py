@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Image, Shape
+from lockllm.engines.protocol import Identity, Image, Prompts, Shape
 
+_OWN_FAMILIES = (
+    "internlm|internvl|vicuna|wizardlm|llava|baichuan|chatglm|codellama|llama-?2|cogvlm|yi-vl|deepseek-vl|puyu|ultra[cl]m|"
+    "solar"
+)
+"""Words of a path for which some release of LMDeploy has a template of its own, in code: `model.py`."""
 _CLI = (Shape(("serve", "api_server")),)
 
 IDENTITY = Identity(
     name="lmdeploy",
+    label="LMDeploy",
     module=f"{__name__}.engine",
     programs={"lmdeploy": _CLI},
     modules={"lmdeploy": _CLI, "lmdeploy.serve.openai.api_server": (Shape(subcommand="api_server"),)},
@@ -20,4 +26,5 @@ IDENTITY = Identity(
     generation_words=("auto", "lmdeploy"),
     no_sampling_seed=True,
     shares_gpus=lambda held: True,
+    prompts=Prompts(rule="tokenizer", newest=(0, 18), own_families=_OWN_FAMILIES),
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Image, Shape, Weights
+from lockllm.engines.protocol import Identity, Image, Prompts, Shape, Weights
 
 IDENTITY = Identity(
     name="ollama",
+    label="Ollama",
     module=f"{__name__}.engine",
     programs={
         "ollama": (Shape(("serve",)), Shape(("start",), subcommand="serve"), Shape(("runner",)), Shape(("create",))),
@@ -23,4 +24,9 @@ IDENTITY = Identity(
     layered_store=True,
     command_names_model=False,
     weights=Weights(gguf_only=True),
+    prompts=Prompts(
+        own_renderer="Ollama renders with code and templates of its own",
+        compare="compare prompt token counts of the running server",
+        clock_arguments=("date_string", "datetime"),
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Image, Shape
+from lockllm.engines.protocol import Identity, Image, Prompts, Shape
 
 _SERVE = (
     Shape(
@@ -16,6 +16,7 @@ _SERVE = (
 
 IDENTITY = Identity(
     name="tensorrt-llm",
+    label="TensorRT-LLM",
     module=f"{__name__}.engine",
     programs={"trtllm-serve": _SERVE},
     modules={"tensorrt_llm.commands.serve": _SERVE},
@@ -25,4 +26,5 @@ IDENTITY = Identity(
     embedded=("-packages/tensorrt_llm/",),
     package_index="tensorrt-llm",
     more_sizes=("context_parallel_size",),
+    prompts=Prompts(rule="processor", newest=(1, 3)),
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Image, Shape, Weights
+from lockllm.engines.protocol import Identity, Image, Prompts, Shape, Weights
 
 IDENTITY = Identity(
     name="tgi",
+    label="TGI",
     module=f"{__name__}.engine",
     programs={
         "text-generation-launcher": (Shape(),),
@@ -24,4 +25,13 @@ IDENTITY = Identity(
     log_start=rb"text_generation_launcher: Args \{",
     no_sampling_seed=True,
     weights=Weights(globs=True),
+    prompts=Prompts(
+        rule="json_files",
+        newest=(3, 3),
+        own_renderer="TGI renders with minijinja",
+        compare="compare POST /chat_tokenize of the running server",
+        endpoint="/chat_tokenize",
+        asks=None,
+        request={"model": "tgi"},
+    ),
 )

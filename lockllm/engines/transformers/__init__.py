@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from lockllm.engines.protocol import Identity, Image, Shape
+from lockllm.engines.protocol import Identity, Image, Prompts, Shape
 
 _CLI = (Shape(("serve",)),)
 
 IDENTITY = Identity(
     name="transformers",
+    label="transformers serve",
     module=f"{__name__}.engine",
     programs={"transformers": _CLI, "transformers-cli": _CLI},
     modules={
@@ -20,4 +21,5 @@ IDENTITY = Identity(
     package_index="transformers",
     beside_others=True,
     no_sampling_seed=True,
+    prompts=Prompts(rule="processor", newest=(5, 24), is_library=True),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from lockllm.engines.protocol import Identity, Image, Shape, Weights
+from lockllm.engines.protocol import Identity, Image, Prompts, Shape, Weights
 
 _CLI = (Shape(("serve",)),)
 _MODULE = ("python3", "-m", "vllm.entrypoints.openai.api_server")
@@ -30,6 +30,7 @@ def _image_command(argv: Sequence[str], image: str, tag: str) -> tuple[str, ...]
 
 IDENTITY = Identity(
     name="vllm",
+    label="vLLM",
     module=f"{__name__}.engine",
     programs={"vllm": _CLI, "vllm-rs": _CLI},
     modules={
@@ -58,4 +59,17 @@ IDENTITY = Identity(
     no_sampling_seed=True,
     weights=Weights(globs=True, index_filters=True, consolidated_since=(0, 12)),
     hidden_settings=frozenset({("serve", "attention_backend")}),
+    prompts=Prompts(
+        rule="processor_without_tools",
+        oldest=(0, 9),
+        newest=(0, 33),
+        mistral_common=True,
+        mistral_over_flag=True,
+        mistral_by_files=(0, 20),
+        content_format="loops",
+        joint="\n",
+        wraps=True,
+        endpoint="/tokenize",  # 0.9 to 0.33
+        asks=("finished", "tools", "thinking_off"),
+    ),
 )
