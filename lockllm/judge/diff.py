@@ -47,6 +47,7 @@ def diff(before: Lock, after: Lock, *, names: tuple[str, str] = ("before", "afte
     changes += _settings(before, after)
     return Diff(
         before=names[0], after=names[1], verdict=_verdict(changes), changes=tuple(changes),
+        is_new=before == Lock() != after, is_gone=after == Lock() != before,
         warnings=(*before.warnings, *after.warnings),
     )  # fmt: skip
 

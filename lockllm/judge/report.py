@@ -58,7 +58,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     engine: str = ""  # `vllm 0.10.2`, as locked
     fingerprint: Fingerprints
-    counts: Mapping[str, int]  # one for each Status value, and `unpinned`
+    counts: Mapping[str, int]  # one for each Status value, and of the whole lock `pinned` and `unpinned`
     results: tuple[Result, ...]
     checks: tuple[Check, ...] = ()
     informational: frozenset[str] = frozenset()  # names of checks whose failure policy does not let block
@@ -92,6 +92,8 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     after: str
     verdict: str
     changes: tuple[Change, ...]
+    is_new: bool = False  # there was no lock before
+    is_gone: bool = False  # there is no lock after
     template_before: str | None = None  # texts of the chat template, where both can be had
     template_after: str | None = None
     warnings: tuple[str, ...] = ()

@@ -66,7 +66,11 @@ def verify(
         host=observation.host,
         engine=held.engine,
         fingerprint=Fingerprints(held.fingerprint, fingerprint.of_results(lock, held.parts, judge.results)),
-        counts={**{word: statuses.count(status) for word, status in _WORDS}, "unpinned": len(lock.unpinned)},
+        counts={
+            **{word: statuses.count(status) for word, status in _WORDS},
+            "pinned": len(held.all),
+            "unpinned": len(lock.unpinned),
+        },
         results=results,
         checks=checks,
         informational=informational,

@@ -12,7 +12,7 @@ from lockllm.judge.diff import VERDICTS
 from lockllm.judge.report import Change, Diff
 from lockllm.output.escape import readable, visible
 from lockllm.output.layout import Page
-from lockllm.output.order import circular, folded, is_digest
+from lockllm.output.order import circular, facts, folded, is_digest
 from lockllm.output.values import show, show_pair
 
 KINDS = {
@@ -83,7 +83,10 @@ def sentence(change: Change, *, full: bool = False, limit: int = 36) -> str:
 
 
 def tally(diff: Diff) -> str:
-    """`14 changes from 4 causes`."""
+    """`14 changes from 4 causes`; of a lock that came or went as a whole `new lock, 161 facts`."""
+    if diff.is_new or diff.is_gone:
+        held = facts(sum(1 for each in diff.changes if each.kind is not Kind.RULES))
+        return f"{'new lock' if diff.is_new else 'lock removed'}, {held}"
     count = len(diff.changes)
     causes = len(_tree(diff.changes)[0])
     words = "nothing differs" if not count else "1 change" if count == 1 else f"{count} changes"
@@ -99,17 +102,22 @@ def verdict(diff: Diff) -> str:
 
 
 def text(diff: Diff, page: Page, *, full: bool, quiet: bool) -> str:
-    """The diff as text; the last line is the verdict."""
-    found = blocks(diff)
+    """The diff as text; the last line is the verdict.
+
+    Of a lock that came or went as a whole, only what decides verdicts is listed; `full` lists every fact.
+    """
+    whole = diff.is_new or diff.is_gone
     page.line(f"{visible(diff.before)} -> {visible(diff.after)}: {tally(diff)}", style="strong")
     if not quiet:
-        for block in found:
-            page.blank()
-            _block(page, block, full)
+        for block in blocks(diff):
+            if not whole or full or block.changes[0].kind is Kind.RULES:
+                page.blank()
+                _block(page, block, full)
     page.blank()
     for warning in diff.warnings:
         page.field("warning", visible(warning))
-    page.field("verdict", visible(verdict(diff)), style="strong")
+    if not whole:
+        page.field("verdict", visible(verdict(diff)), style="strong")
     return page.text()
 
 

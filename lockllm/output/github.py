@@ -15,7 +15,7 @@ _LEVEL = {"match": "notice", "mismatch": "error", "unknown": "error"}
 
 def report(report: Report) -> Iterator[str]:
     """One command a line, in pieces. Only what raises the exit code is an error; what is only told is a warning."""
-    counts = nothing_checked(report) or f"{tally(report)}; {report.counts.get('unpinned', 0)} not pinned"
+    counts = nothing_checked(report) or f"{tally(report)}; {report.counts['unpinned']} not pinned"
     looked_at = report.subject or "this host"
     level = _LEVEL.get(report.status, "error")
     summary = f"{report.lock} against {looked_at} (stage {report.stage.value}): {counts}"

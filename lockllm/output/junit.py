@@ -45,7 +45,7 @@ def _properties(report: Report) -> list[tuple[str, str]]:
         ("subject", report.subject),
         ("engine", report.engine),
         ("gate", report.gate),
-        ("unpinned", str(report.counts.get("unpinned", 0))),
+        ("unpinned", str(report.counts["unpinned"])),
     ]
 
 

@@ -12,7 +12,7 @@ from lockllm.judge.report import Change, Diff, Report, Result, Status
 from lockllm.output.changes import KINDS, Block, blocks, followed, verdict
 from lockllm.output.changes import tally as tally_of_diff
 from lockllm.output.escape import code, fenced, prose
-from lockllm.output.order import causes_first, nothing_checked, pinned, tally
+from lockllm.output.order import causes_first, nothing_checked, tally
 from lockllm.output.values import show, show_pair
 
 _SETTLED = (Status.ALLOWED, Status.WAIVED, Status.IGNORED)
@@ -39,7 +39,7 @@ def report(report: Report, *, full: bool = False) -> str:
         for each in report.checks if each.status is CheckStatus.FAIL
     ))  # fmt: skip
     lines += _settled(report, full)
-    lines += ["", f"{pinned(report)} facts pinned, {report.counts.get('unpinned', len(report.unpinned))} not."]
+    lines += ["", f"{report.counts['pinned']} facts pinned, {report.counts['unpinned']} not."]
     if report.gate != "enforce":
         lines[-1] += f" **The gate is {prose(report.gate)}: nothing is refused.**"
     return "\n".join(lines) + "\n"

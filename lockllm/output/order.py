@@ -8,8 +8,7 @@ from typing import Any
 
 from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.keys import dotted, segment
-from lockllm.facts.observation import NOT_GIVEN, Check, CheckStatus
-from lockllm.facts.registry import family
+from lockllm.facts.observation import Check, CheckStatus
 from lockllm.judge.report import Report, Result, Status
 
 SETTLED = (Status.ALLOWED, Status.WAIVED, Status.IGNORED)
@@ -52,21 +51,6 @@ def causes_first(differing: Sequence[Result]) -> list[tuple[int, Result]]:
         return found
 
     return [each for cause in causes for each in below(cause, 0)]
-
-
-def pinned(report: Report) -> int:
-    """How many facts the lock holds: an extra file or flag of the host is none of them."""
-    extra = [
-        each
-        for each in report.results
-        if (each.expected is None and each.found is not None and _is_closed(each)) or each.expected == NOT_GIVEN
-    ]
-    return report.counts.get("pinned", len(report.results) - len(extra))
-
-
-def _is_closed(result: Result) -> bool:
-    held = family(result.fact.path)
-    return held is not None and held.closed
 
 
 def tally(report: Report) -> str:

@@ -39,7 +39,7 @@ def text(name: str) -> str:
 
 
 def _report() -> dict[str, Any]:
-    counts = [status.value for status in Status] + ["unpinned"]
+    counts = [status.value for status in Status] + ["pinned", "unpinned"]
     properties = {
         "report_version": {"const": 1},
         "status": {"enum": ["match", "mismatch", "unknown"]},

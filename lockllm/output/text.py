@@ -14,7 +14,7 @@ from lockllm.output import changes
 from lockllm.output.changes import KINDS
 from lockllm.output.escape import visible
 from lockllm.output.layout import Page, columns
-from lockllm.output.order import by_group, facts, folded, is_digest, nothing_checked, pinned, split, tally, unanswered
+from lockllm.output.order import by_group, facts, folded, is_digest, nothing_checked, split, tally, unanswered
 from lockllm.output.values import show, show_pair
 
 _STYLE = {"match": "good", "mismatch": "bad", "unknown": "unsure"}
@@ -171,8 +171,7 @@ class _Writer:
     def last_line(self) -> None:
         """How much is pinned, how much is not, and whether the gate was open."""
         report = self.report
-        unpinned = report.counts.get("unpinned", len(report.unpinned))
-        text = f"{facts(pinned(report))} pinned, {unpinned} not"
+        text = f"{facts(report.counts['pinned'])} pinned, {report.counts['unpinned']} not"
         if report.gate != "enforce":
             effect = "nothing would be refused" if report.status == "match" else "nothing is refused"
             text += f"; the gate is {visible(report.gate)}: {effect}"

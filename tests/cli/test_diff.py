@@ -213,8 +213,15 @@ def test_git_shows_new_deleted_and_renamed_locks(driven: Path) -> None:
     (driven / "sub" / "llm.lock").unlink()
     git(driven, "add", "-A", "new.lock", "sub")
     out = git(driven, "diff", "--ext-diff", "--cached", "HEAD", "--no-renames").stdout
-    assert "new.lock -> new.lock: 7 changes" in out
-    assert "sub/llm.lock -> sub/llm.lock: 7 changes" in out
+    rule = 'policy."host.driver"  {} compatible\n    changes how a host is judged: differences are judged otherwise\n'
+    assert out == (
+        f"new.lock -> new.lock: new lock, 6 facts\n\n{rule.format('added')}"
+        f"sub/llm.lock -> sub/llm.lock: lock removed, 6 facts\n\n{rule.format('removed, was')}"
+    )
+    whole = git(
+        driven, "-c", f"diff.lockllm.command={LOCKLLM} diff --full", "diff", "--ext-diff", "--cached", "HEAD"
+    ).stdout
+    assert "engine.version" in whole
     git(driven, "reset", "-q", "--hard")
     git(driven, "mv", "sub/llm.lock", "moved.lock")
     (driven / "moved.lock").write_text(UPGRADED.replace("seed = 0", "seed = 8"))

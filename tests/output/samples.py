@@ -47,7 +47,7 @@ def report(results: list[Result], status: str = "mismatch", **more: Any) -> Repo
     return Report(
         **{
             "status": status, "exit_code": {"match": 0, "mismatch": 1, "unknown": 3}[status], "stage": Stage.ALL,
-            "lock": "llm.lock", "host": "gpu-01", "engine": "vllm 0.10.2", "counts": {**counts, "unpinned": 2},
+            "lock": "llm.lock", "host": "gpu-01", "engine": "vllm 0.10.2", "counts": {**counts, "pinned": len(results), "unpinned": 2},
             "fingerprint": Fingerprints("1-w3f2a-t9c1b-e77aa", "1-w3f2a-t1111-e77aa"), "results": tuple(results),
             "unpinned": {
                 "kernels.attention": "only the start log shows it",
