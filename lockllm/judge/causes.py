@@ -125,9 +125,8 @@ def _cause(result: Result, moved: Moved) -> Path | None:
     if base is not None:
         return base
     typed = _typed(result)
-    independent = typed and not fact.follows_from  # then only what the same argument gave is its cause
-    cause = moved.cause(fact, result.source, typed if independent else "")
-    if cause is not None or independent:
+    cause = moved.cause(fact, result.source, typed)
+    if cause is not None or typed:  # what was typed has no cause but what the same argument gave
         return cause
     ruled = bool(result.readings) and result.readings[0].by in (By.RULE, By.DEFAULT)
     return _ENGINE if ruled and _ENGINE in moved and fact.path != _ENGINE else None

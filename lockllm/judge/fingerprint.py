@@ -118,8 +118,8 @@ def _encoded(path: Path, value: Any) -> str:
 
 
 def _normal(path: Path, value: Any) -> Any:
-    if isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
-        return value if isinstance(value, int) else single(value)
+    if isinstance(value, float):
+        return single(value)
     if registry.find(path).type is GPU:
         named = [value] if isinstance(value, str) else value
         if isinstance(named, (list, tuple)) and all(isinstance(each, str) for each in named):

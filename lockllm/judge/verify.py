@@ -157,7 +157,7 @@ class _Judge:
         if matches:
             return result
         if word.seen and (same := self._typed.alike(fact, expected.value, word.value)):
-            return msgspec.structs.replace(result, status=Status.MATCH, source=word.source or same, reason=same)
+            return msgspec.structs.replace(result, status=Status.MATCH, reason=same)
         if (
             self._silent and word.seen and readings and readings[0].by >= By.RULE
         ):  # no word of a server that says nothing

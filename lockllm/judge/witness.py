@@ -34,13 +34,13 @@ class Witnesses:
 
     def on(self, fact: Fact[Any], expected: Any) -> Word:
         """The deciding word: the best-ranked readings; where those disagree, the first that is not the expected value."""
-        readings = self.readings.get(fact.path, ())
-        if not readings:
+        readings = self.readings.get(fact.path)
+        if readings is None:
             if self.complete(fact.path) and fact.path not in self._unobserved:
                 return Word(seen=True, source=NOT_THERE)
             return Word(seen=False)
         first = readings[0]
-        best = readings if len(readings) == 1 else [reading for reading in readings if reading.by == first.by]
+        best = [reading for reading in readings if reading.by == first.by]
         if all(registry.same(fact, first.value, other.value) for other in best[1:]):
             return Word(seen=True, value=first.value, source=first.source)
         odd = next((each for each in best if not registry.same(fact, expected, each.value)), first)

@@ -142,6 +142,9 @@ def test_words_that_read_alike_are_one(key: str, locked: Any, found: Any, expect
 def test_an_empty_word_is_as_if_nothing_was_typed(key: str, value: Any) -> None:
     assert status(verify(lock(VLLM), host(VLLM, {key: value})), key) == "not named"
     assert status(verify(lock(VLLM, {key: value}), host(VLLM)), key) == "not named"
+    pinned = result(verify(lock({**VLLM, key: value}, {key: value}), host(VLLM)), key)
+    assert pinned is not None
+    assert (pinned.status, pinned.source) == (Status.MATCH, "empty, as if it were left out")
 
 
 def test_an_empty_word_of_a_file_or_package_is_no_spelling_of_nothing() -> None:
@@ -224,6 +227,7 @@ def test_the_reason_names_the_release_whose_default_it_is() -> None:
     judged = result(report, HASH)
     assert judged is not None
     assert (judged.status, judged.reason) == (Status.MATCH, "what it is where it is left out: vllm 0.9.2")
+    assert judged.source == "argument --x"
 
 
 def test_the_defaults_of_one_engine_say_nothing_of_another() -> None:
@@ -362,3 +366,69 @@ def test_only_a_witness_shows_what_a_lock_leaves_open(by: By) -> None:
     assert verify(pinned, seen).left_open == ()
     chosen = verify(held, seen, skip=("kernels",)).left_open
     assert [each.fact.key for each in chosen] == ([SEQUENCES] if witness else [])
+
+
+# --- a server that gave no answer
+
+
+@pytest.mark.parametrize("by", By)
+def test_what_only_a_rule_says_of_a_silent_server_is_not_seen(by: By) -> None:
+    held = lock({**VLLM, SEQUENCES: 8})
+    silent = Observation(
+        readings=(*host(VLLM).readings, registry.seen(SEQUENCES, 16, "a source", by)),
+        unobserved=(Unobserved(("check", "server_answers"), "it hangs"),), stage=Stage.LIVE,
+    )  # fmt: skip
+    judged = result(verify(held, silent), SEQUENCES)
+    assert judged is not None
+    if by in (By.RULE, By.DEFAULT):
+        assert (judged.status, judged.seen, judged.found, judged.source) == (Status.UNKNOWN, False, None, "")
+    else:
+        assert (judged.status, judged.seen, judged.found, judged.source) == (Status.MISMATCH, True, 16, "a source")
+
+
+def test_a_silent_server_is_unknown_unless_nobody_asks_whether_it_answers() -> None:
+    held = lock(VLLM)
+    silent = host(VLLM, stage=Stage.LIVE, unobserved=(Unobserved(("check", "server_answers"), "it hangs"),))
+    assert verify(held, host(VLLM, stage=Stage.LIVE)).exit_code == 0
+    assert verify(held, silent).exit_code == 3
+    for more in ({"skip": ("check.server_answers",)}, {"skip": ("check",)}, {"only": ("engine",)}):
+        assert verify(held, silent, **more).exit_code == 0  # type: ignore[arg-type]
+    assert verify(held, silent, allow_unknown=("check.server_answers",)).exit_code == 0
+    for policy, code in ((Policy.REPORT, 0), (Policy.IGNORE, 0), (Policy.EXACT, 3)):
+        assert verify(lock(VLLM, policy={"check.server_answers": policy}), silent).exit_code == code
+
+
+# --- several at once
+
+
+def test_a_setting_that_is_settled_hides_none_behind_it() -> None:
+    typed = {"serve.ctx_size": 2048, "serve.args.another": 1, "serve.args.last": 2}
+    report = verify(lock({**LLAMA, "serve.max_model_len": 2048, "serve.args.another": 1}), host(LLAMA, typed))
+    assert status(report, "serve.ctx_size") == "not named"
+    assert status(report, "serve.args.last") == "mismatch"
+
+
+def test_a_command_that_was_not_read_whole_lost_no_option() -> None:
+    held = lock(VLLM, {SEQUENCES: 8})
+    seen = host(VLLM)
+    assert status(verify(held, seen), SEQUENCES) == "mismatch"
+    partly = Observation(readings=seen.readings, complete=frozenset({("env",)}), stage=Stage.PREFLIGHT)
+    assert status(verify(held, partly), SEQUENCES) == "not named"
+
+
+def test_two_facts_of_one_argument_are_one_cause() -> None:
+    facts = {"serve.max_num_seqs": (1, 2), "serve.kv_unified": (True, False)}
+    held = lock({key: before for key, (before, _) in facts.items()})
+
+    def because(*sources: str) -> dict[str, str | None]:
+        readings = tuple(
+            registry.seen(key, after, source, By.PROCESS)
+            for (key, (_, after)), source in zip(facts.items(), sources, strict=True)
+        )
+        return {each.fact.key: each.because for each in verify(held, Observation(readings=readings)).results}
+
+    assert because("argument -np", "argument -np") == {
+        "serve.max_num_seqs": None,
+        "serve.kv_unified": "serve.max_num_seqs",
+    }
+    assert because("argument -np", "argument -kvu") == dict.fromkeys(facts)

@@ -435,7 +435,7 @@ def test_witnesses_of_one_rank_that_disagree_are_a_mismatch_with_a_reason() -> N
     assert (result.status, result.reason) == (MATCH, "")
     agreeing = [Reading(DTYPE, "bfloat16", "one", By.ENDPOINT), Reading(DTYPE, "bfloat16", "two", By.ENDPOINT)]
     (result,) = verify(lock, Observation(readings=tuple(agreeing))).results
-    assert (result.status, result.source) == (MATCH, "one")
+    assert (result.status, result.source, result.reason) == (MATCH, "one", "")
     # Neither is what is locked: the first is told.
     (result,) = verify(Lock(values={DTYPE.path: "float32"}), Observation(readings=tuple(both))).results
     assert result.found == "bfloat16"
@@ -554,3 +554,22 @@ def test_what_nothing_reveals_says_so_and_how_to_see_it(stage: Stage) -> None:
         if each.fact == DTYPE
     )
     assert (said.reason, said.fix) == ("it is asleep", "wake it")
+
+
+def test_witnesses_that_differ_from_each_other_and_not_from_the_lock_match() -> None:
+    """A lock of CUDA 12.8 holds for 12.8.90 and for 12.8.57, which are two releases."""
+    row = registry.fact("cuda.runtime")
+    readings = tuple(Reading(row, each, each, By.FILE) for each in ("12.8.90", "12.8.57"))
+    (result,) = verify(Lock(values={row.path: "12.8"}), Observation(readings=readings)).results
+    assert (result.status, result.found, result.source) == (MATCH, "12.8.90", "12.8.90")
+    (other,) = verify(Lock(values={row.path: "12.8.90"}), Observation(readings=readings)).results
+    assert (other.status, other.found) == (MISMATCH, "12.8.57")
+
+
+@pytest.mark.parametrize("key", ["serve.rope_scaling", "serve.args.anything"])
+def test_true_is_not_one_wherever_it_stands(key: str) -> None:
+    row = registry.fact(key)
+    for one, other in ((True, 1), ({"a": True}, {"a": 1}), ([True], [1]), ({"a": {"b": 0}}, {"a": {"b": False}})):
+        report = judged(row, one, other, EXACT)
+        assert outcome(report, row.path) == (MISMATCH, 1)
+        assert outcome(judged(row, one, one, EXACT), row.path) == (MATCH, 0)
