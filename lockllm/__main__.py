@@ -9,11 +9,9 @@ if __name__ == "__main__" and _signal.getsignal(_signal.SIGINT) is _signal.defau
 
 _INJECT = frozenset(
     f"PYTHON{name}".encode()
-    for name in (
-        "PATH", "HOME", "PLATLIBDIR", "PYCACHEPREFIX", "WARNINGS", "INSPECT", "USERBASE", "EXECUTABLE", "CASEOK",
-    )
-)  # fmt: skip
-"""Variables by which another's code gets into an interpreter, or another's files in place of the interpreter's own."""
+    for name in "PATH HOME PLATLIBDIR PYCACHEPREFIX WARNINGS INSPECT STARTUP BREAKPOINT USERBASE EXECUTABLE CASEOK".split()
+)
+"""Variables that bring foreign code into an interpreter, or foreign files in place of the interpreter's own."""
 
 
 _FROM_SOURCES = "import sys; sys.path.insert(0, sys.argv.pop(1)); sys.argv[0] = 'lockllm'; from lockllm.__main__ import main; main()"
@@ -33,23 +31,24 @@ def main() -> int:
 
 
 def _isolate() -> None:
-    """Start once more as `python -I`, where the environment brings code of its own into this interpreter.
+    """Start again as `python -I`, where the environment or the user's site folder brings code into this interpreter.
 
-    The environment stays as it is: the command of `exec` gets it. Without such variables nothing is started again.
+    The environment stays as it is: the command of `exec` gets it. Without such code nothing starts again.
     """
     own = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     environ = _given()
-    foreign = getattr(sys.modules.get("sitecustomize"), "__file__", None) or ""
-    customized = bool(foreign) and not _inside(foreign)
-    if not customized and not any(environ.get(name) for name in _INJECT):
+    hooks = (getattr(sys.modules.get(name), "__file__", None) or "" for name in ("sitecustomize", "usercustomize"))
+    customized = any(hook and not _inside(hook) for hook in hooks)
+    if not customized and not _user_site_counts(own) and not any(environ.get(name) for name in _INJECT):
         if __name__ == "__main__" and sys.path and _is_here(sys.path[0]) and not _same(own, "."):
             del sys.path[0]  # `-m` puts the working directory in front
         return
     if not sys.executable:
         return
     named = os.fsdecode(environ.get(b"PYTHONPATH", b"")).split(os.pathsep)
-    # Where PYTHONPATH names this very package (its sources, or a folder made with `pip --target`), -I alone would lose it.
-    start = ("-c", _FROM_SOURCES, own) if any(_same(own, each) for each in named if each) else ("-m", "lockllm")
+    # -I alone would lose this package where PYTHONPATH names it (sources, `pip --target`) or it lies in the user's site folder.
+    lost = any(_same(own, each) for each in (*named, _user_site()) if each)
+    start = ("-c", _FROM_SOURCES, own) if lost else ("-m", "lockllm")
     words = ["-I", *(("-X", "utf8") if sys.flags.utf8_mode else ()), *start, *sys.argv[1:]]
     try:
         os.execve(sys.executable, [sys.executable, *words], environ)  # noqa: S606
@@ -58,6 +57,26 @@ def _isolate() -> None:
             f"lockllm: it cannot start itself isolated: {why.strerror}\n  fix   call `python -I -m lockllm`\n"
         )
         sys.exit(4)
+
+
+def _user_site() -> str:
+    """The user's own site folder, where this interpreter imports from it; empty where it does not.
+
+    `site` runs its `.pth` lines at the start and puts it before the interpreter's site folders (CPython `Lib/site.py`).
+    """
+    folder = getattr(sys.modules.get("site"), "USER_SITE", None) or ""
+    return folder if folder in sys.path else ""
+
+
+def _user_site_counts(own: str) -> bool:
+    """Whether the user's site folder may bring foreign code: always where lockllm is not installed in it, else by `.pth`."""
+    folder = _user_site()
+    if not folder or not _same(folder, own):
+        return bool(folder)
+    try:
+        return any(name.endswith(".pth") for name in os.listdir(folder))
+    except OSError:
+        return True
 
 
 def _is_here(path: str) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.test_exec import GOOD, LOCKLLM, PLAIN, execute, host, told
 from tests.conftest import ROOT
+from tests.observe import hosts
 
 __all__ = ["host"]
 
@@ -176,6 +177,57 @@ def test_code_on_pythonpath_changes_no_verdict(host: Path, tmp_path: Path, name:
     done = execute(host, *DIFFERS, env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
     assert "serve.seed" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def open_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter that imports lockllm, and reads the user's site folder as the system's own does."""
+    home = hosts.environment(tmp_path_factory.mktemp("open") / "venv", {}, system_site_packages=True)
+    packages = [ROOT, *(path for path in map(Path, sys.path) if path.name == "site-packages")]
+    (hosts.site(home) / "here.pth").write_text("".join(f"{path}\n" for path in packages))
+    return home / "bin" / "python"
+
+
+USER_CODE = {
+    "usercustomize": {"usercustomize.py": PASS},
+    "a line of code": {"a.pth": f"import sys; exec({PASS!r})\n"},
+    "a module behind a line": {"a.pth": "import hook\n", "hook.py": PASS},
+    "a package of lockllm": {"click.py": PASS},
+    "a path": {"a.pth": "more\n", "more/msgspec.py": PASS},
+}
+
+
+@pytest.mark.parametrize("kind", USER_CODE)
+def test_code_in_the_users_site_folder_changes_no_verdict(
+    host: Path, tmp_path: Path, open_python: Path, kind: str
+) -> None:
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    for name, text in USER_CODE[kind].items():
+        script(tmp_path / ".local/lib" / version / "site-packages" / name, text)
+    environ = {"PATH": f"{host}/venv/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    command = [str(open_python), "-m", "lockllm", "exec", *DIFFERS]
+    done = subprocess.run(command, cwd=host, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "serve.seed" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["STARTUP", "BREAKPOINT", "PATH", "HOME", "USERBASE", "INSPECT", "WARNINGS"])
+def test_a_variable_that_brings_code_starts_lockllm_isolated(name: str, tmp_path: Path) -> None:
+    code = (
+        "import os, sys; os.execve = lambda *words: sys.exit(words[1][1]); from lockllm.__main__ import main; "
+        "sys.argv = ['lockllm', '--version']; main()"
+    )
+    value = sys.base_prefix if name == "HOME" else str(tmp_path)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    start = f"import sys; sys.path[:0] = {[path for path in sys.path if path]!r}; {code}"
+    done = subprocess.run(
+        [sys.executable, "-c", start],
+        env={**clean, f"PYTHON{name}": value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr.strip().endswith("-I"), done.stderr
 
 
 @pytest.mark.parametrize(
