@@ -85,7 +85,7 @@ STARTUP_CODE = Family(
         ("startup",), TEXT, Kind.STEP, "other code runs in the server before the engine starts",
         "remove what was added to the serving environment, or restore what was there",
         "Code that starts with the interpreter: the sha256 of sitecustomize and usercustomize, and of the acting lines of "
-        "each .pth file.",
+        "each .pth file; and modules that stand before those that the engine means (`shadows`), by a digest.",
         settable=False, since=2,
     ),
     closed=True, given=True, depth=0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import shutil
 from collections.abc import Callable
@@ -135,10 +137,61 @@ def test_an_edit_is_seen_without_depth(tmp_path: Path, edit: Callable[[Path], No
     edit(tmp_path)
     after, check = told(tmp_path)
     if edit is one_file_in_its_place and direct is None:
-        assert after == "0.33.0 (shadowed by another copy)"
+        assert after.startswith("0.33.0 (shadowed by another copy, ")
     else:
         assert after.rpartition(" ")[0].endswith("edited")
     assert check is CheckStatus.FAIL
+
+
+SCRIPT = """#!{python}
+import sys
+from {module} import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+def scripted(home: Path, text: str, declared: str = "vllm.main:main") -> tuple[str, CheckStatus]:
+    """An environment whose RECORD names its console script, with another text in it."""
+    site = home / "lib/python3.11/site-packages"
+    script = home / "bin/vllm"
+    script.parent.mkdir(parents=True)
+    site.mkdir(parents=True)
+    place(site)
+    script.write_text(SCRIPT.format(python="/opt/venv/bin/python", module="vllm.main"))
+    digest = base64.urlsafe_b64encode(hashlib.sha256(script.read_bytes()).digest()).rstrip(b"=").decode()
+    record = site / "vllm-0.33.0.dist-info/RECORD"
+    record.write_text(f"{record.read_text()}../../../bin/vllm,sha256={digest},{script.stat().st_size}\n")
+    assert told(site) == ("0.33.0", CheckStatus.PASS)
+    script.write_text(text)
+    return told(site)
+
+
+@pytest.mark.parametrize("text", [
+    SCRIPT.format(python="/opt/venv/bin/python", module="vllm.evil"), SCRIPT.format(python="/opt/venv/bin/python", module="os"),
+    SCRIPT.format(python="/opt/venv/bin/python", module="vllm.main") + "import evil\n", "#!/bin/sh\nexec evil\n", "",
+    SCRIPT.format(python="/opt/venv/bin/python", module="vllm.main").replace("main", "run"),
+])  # fmt: skip
+def test_an_edited_console_script_is_an_edit(tmp_path: Path, text: str) -> None:
+    value, check = scripted(tmp_path, text)
+    assert "edited" in value
+    assert check is CheckStatus.FAIL
+
+
+@pytest.mark.parametrize("python", ["/srv/moved/bin/python", "/usr/bin/env python3", "/opt/venv/bin/python3.11"])
+def test_a_console_script_of_a_moved_environment_is_no_edit(tmp_path: Path, python: str) -> None:
+    text = SCRIPT.format(python=python, module="vllm.main")
+    assert scripted(tmp_path, text) == ("0.33.0", CheckStatus.PASS)
+
+
+def test_two_copies_that_shadow_a_package_are_two(tmp_path: Path) -> None:
+    place(tmp_path)
+    values = []
+    for text in ("evil = 1\n", "evil = 2\n", "evil = 1\n"):
+        shutil.rmtree(tmp_path / "vllm", ignore_errors=True)
+        (tmp_path / "vllm.py").write_text(text)
+        values.append(told(tmp_path)[0])
+    assert values[0] == values[2] != values[1]
 
 
 def touched(folder: Path) -> None:

@@ -64,6 +64,36 @@ def test_an_edited_hook_and_an_edited_module_behind_a_line_are_seen(place: Place
         assert judged(place, "vllm", side.but(site=before), side.but(site=after)).exit_code == 1
 
 
+LINES = {
+    "a package": "import hook",
+    "a module of a package": "import hook.more",
+    "several": "import os, hook",
+    "after a semicolon": "import sys; import hook",
+    "from a package": "import sys; from hook import more",
+    "by its name": "import importlib; importlib.import_module('hook.more')",
+    "by __import__": "import os; os.environ.get('A') or __import__('hook').start()",
+    "in text that is run": "import sys; exec('import hook')",
+    "in text of a text": "import sys; exec(\"exec('import hook')\")",
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_an_edited_package_behind_a_line_is_seen(place: Place, kind: str) -> None:
+    side = HOSTS["vllm"]
+    code = {"zz.pth": f"{LINES[kind]}\n", "hook/__init__.py": "\n", "hook/more.py": "a = 1\n"}
+    before, after = (side.but(site={**code, "hook/more.py": f"a = {number}\n"}) for number in (1, 2))
+    assert differing(judged(place, "vllm", before, after)) == {'startup.pth."zz.pth"'}
+
+
+@pytest.mark.parametrize(
+    "line", ["import os", "import json.decoder", "import sys, types, importlib.util", "import nowhere"]
+)
+def test_a_line_that_imports_the_standard_library_is_told_by_its_text(place: Place, line: str) -> None:
+    site = {"zz.pth": f"{line}\n", "json/decoder.py": "a = 1\n"}
+    side = HOSTS["vllm"].but(site=site)
+    assert judged(place, "vllm", side, side.but(site={"json/decoder.py": "a = 2\n"})).exit_code == 0
+
+
 def test_comments_and_blank_lines_start_nothing(place: Place) -> None:
     side = HOSTS["vllm"]
     assert judged(place, "vllm", side, side.but(site={"zz.pth": "# import os\n\n   \n"})).exit_code == 0

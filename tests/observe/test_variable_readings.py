@@ -171,3 +171,20 @@ def test_the_catalogue_is_data_that_holds_together() -> None:
             assert not row.effect.endswith("."), row.name
             assert row.kind is not Class.SECRET or is_secret(row.name)
     assert len(variables.rows("vllm")) > 400
+
+
+STDBUF = "/usr/libexec/coreutils/libstdbuf.so"
+
+
+@pytest.mark.parametrize(("value", "told"), [
+    (STDBUF, None), (f"/a.so:{STDBUF}", "/a.so"), (f"/a.so:{STDBUF}:/b.so", "/a.so:/b.so"), ("/a.so", "/a.so"),
+    ("/usr/lib/x86_64-linux-gnu/coreutils/libstdbuf.so", None), ("/usr/lib/coreutils/libstdbuf.so", None),
+    ("/lib64/coreutils/libstdbuf.so", None), ("/home/u/coreutils/libstdbuf.so", "/home/u/coreutils/libstdbuf.so"),
+    ("/tmp/libstdbuf.so", "/tmp/libstdbuf.so"), ("/usr/lib/../../tmp/coreutils/libstdbuf.so",) * 2,
+    ("libstdbuf.so", "libstdbuf.so"),
+])  # fmt: skip
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
+def test_the_library_that_stdbuf_preloads_is_no_difference(engine: str, value: str, told: str | None) -> None:
+    found = read(engine, {"LD_PRELOAD": value})
+    values = [each.value for each in found.readings if each.fact.path == ("env", "LD_PRELOAD")]
+    assert values == ([told] if told is not None else [])

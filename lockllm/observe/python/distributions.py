@@ -15,6 +15,7 @@ from lockllm.observe.safe import files
 
 _MOST_METADATA = 1 << 20
 _MOST_RECORD = 32 << 20
+_SECTION = re.compile(r"\[\s*([^\]]+?)\s*\]\s*\Z")
 _HEADER = re.compile(rb"^(Name|Version):[ \t]*(.+?)[ \t]*\r?$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -86,18 +87,45 @@ def edited(distribution: Distribution) -> tuple[str, ...] | None:
 
 def recorded(distribution: Distribution) -> list[tuple[str, str, str]] | None:
     """Name, digest and size of every file that RECORD holds a digest of, below the folder that the distribution is in."""
+    rows = _record(distribution)
+    if rows is None:
+        return None
+    return [row for row in rows if not row[0].startswith("/") and ".." not in row[0].split("/")]
+
+
+def entry_points(distribution: Distribution) -> list[tuple[str, str, str]]:
+    """Group, name and `module:function` of every entry point that a distribution declares."""
+    try:
+        text = files.start(distribution.folder / "entry_points.txt", _MOST_METADATA).decode("utf-8", "replace")
+    except OSError:
+        return []
+    group = ""
+    declared = []
+    for line in (raw.strip() for raw in text.splitlines()):
+        if (head := _SECTION.match(line)) is not None:
+            group = head[1]
+        elif group and "=" in line and not line.startswith(("#", ";")):
+            name, _, target = (part.strip() for part in line.partition("="))
+            declared.append((group, name, target))
+    return declared
+
+
+def recorded_scripts(distribution: Distribution) -> list[tuple[str, str]]:
+    """Name and digest of every program that RECORD names above the site folder: `../../../bin/vllm`."""
+    rows = _record(distribution) or []
+    return [(name, digest) for name, digest, _ in rows if re.fullmatch(r"(?:\.\./)+(?:bin|Scripts)/[^/]+", name)]
+
+
+def _record(distribution: Distribution) -> list[tuple[str, str, str]] | None:
+    """The rows of RECORD that hold a digest."""
     if distribution.folder.suffix != ".dist-info":
         return None
     try:
         text = files.start(distribution.folder / "RECORD", _MOST_RECORD).decode("utf-8", "replace")
     except OSError:
         return None
-    named = [(row[0], row[1], row[2] if len(row) > 2 else "") for row in _rows(text) if len(row) > 1]
-    return [
-        row
-        for row in named
-        if row[1].startswith("sha256=") and not row[0].startswith("/") and ".." not in row[0].split("/")
-    ]
+    rows = [(row[0], row[1], row[2] if len(row) > 2 else "") for row in _rows(text) if len(row) > 1]
+    return [row for row in rows if row[1].startswith("sha256=")]
 
 
 def holds(path: Path, named: str, size: str = "") -> bool:

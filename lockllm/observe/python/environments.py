@@ -32,7 +32,10 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     torch: Mapping[str, Any] | None = None  # the names of torch/version.py; None: no torch
     problems: tuple[str, ...] = ()
     whole: bool = True  # every folder could be listed: what is not there is absent
-    standard: Path | None = None  # the standard library, which an import takes after PYTHONPATH and before site folders
+    standard: Path | None = None  # the standard library, which an import takes after `front` and before site folders
+    front: tuple[
+        Path, ...
+    ] = ()  # the script's folder or working directory, then PYTHONPATH: before the standard library
 
     def of_any(self, names: Iterable[str]) -> Distribution | None:
         """The first of these distributions that is installed."""
@@ -65,7 +68,7 @@ def of_process(process: proc.Process, sites: tuple[str, ...] = ()) -> Environmen
         folder for folder in mapped if folder.is_dir() and files.resolved(folder) not in _resolved(found.search)
     )
     more = build(found.source, found.prefix, found.python, (*extra, *found.search)) if extra else found
-    return msgspec.structs.replace(more, standard=found.standard)
+    return msgspec.structs.replace(more, standard=found.standard, front=found.front)
 
 
 def of_command(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Environment | None:
@@ -89,7 +92,8 @@ def of_launcher(
     safe = isolated or "PYTHONSAFEPATH" in env or any(re.fullmatch(r"-[a-zA-Z]*P[a-zA-Z]*", word) for word in options)
     first = [] if safe or not args else _first(args[len(options) :], cwd)
     paths = [] if isolated else [_joined(cwd, part) for part in env.get("PYTHONPATH", "").split(":") if part]
-    folders = [proc.inside(root, path) for path in (*first, *paths)]
+    front = [proc.inside(root, path) for path in (*first, *paths)]
+    folders = list(front)
     sites = _sites(prefix, version, root)
     systemwide = not config or config.get("include-system-site-packages", "").lower() == "true"
     if systemwide:
@@ -104,7 +108,9 @@ def of_launcher(
     python = _patch(config, base, version, root) or (version if version.count(".") > 1 else None)
     found = build(source, proc.inside(root, prefix), python, search)
     return msgspec.structs.replace(
-        found, standard=proc.inside(root, f"{base}/lib/python{'.'.join(version.split('.')[:2])}")
+        found,
+        standard=proc.inside(root, f"{base}/lib/python{'.'.join(version.split('.')[:2])}"),
+        front=tuple(dict.fromkeys(front)),
     )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lockllm.facts.observation import Check, CheckStatus
-from lockllm.observe.python import distributions, edited_files
+from lockllm.observe.python import console_scripts, distributions, edited_files
 from lockllm.observe.python.distributions import Distribution
 from lockllm.observe.python.environments import Environment
 from lockllm.observe.safe import files
@@ -25,7 +25,7 @@ def edits(environment: Environment, wanted: Iterable[str]) -> Edits:
     for one in _recorded(environment, wanted):
         differ = distributions.edited(one)
         if differ is not None:
-            found[one.name] = differ
+            found[one.name] = (*differ, *console_scripts.edited(one))
     return found
 
 
@@ -37,7 +37,7 @@ def touched(environment: Environment, wanted: Iterable[str]) -> tuple[Edits, tup
     for one in _recorded(environment, wanted):
         looked = edited_files.look(one, budget)
         if looked is not None:
-            found[one.name] = looked.edited
+            found[one.name] = (*looked.edited, *console_scripts.edited(one))
             unread += looked.unread
     return found, tuple(unread)
 

@@ -103,7 +103,8 @@ def _patched(environment: Environment, one: Distribution, edits: Edits, edition:
     if module is not None and (
         files.resolved(module.parent) != files.resolved(one.folder.parent) or (edition > 1 and _is_foreign(module, one))
     ):
-        return msgspec.structs.replace(one, how="shadowed by another copy")
+        more = f", {unowned_modules.digest(module)}" if edition > 1 else ""
+        return msgspec.structs.replace(one, how=f"shadowed by another copy{more}")
     if differ:
         return msgspec.structs.replace(
             one, how=f"edited {edited_files.digest(one, differ)}" if edition > 1 else "edited"

@@ -7,6 +7,7 @@ groups. Nothing of it is run here.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from lockllm.engines import Engine
 from lockllm.facts.fact import Path as Key
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe.python import distributions, unowned_modules
+from lockllm.observe.python import distributions, shadows, unowned_modules
 from lockllm.observe.python.environments import Environment
 from lockllm.observe.safe import files
 
@@ -24,8 +25,8 @@ COMPLETE: frozenset[Key] = frozenset({("startup",), ("serve", "plugins")})
 _SITES = ("site-packages", "dist-packages")
 _HOOKS = ("sitecustomize", "usercustomize")
 _MOST = 1 << 20  # bytes of one file
+_MOST_DEPTH = 3  # of code in the text of code
 _IMPORT = re.compile(r"import\s+([A-Za-z_]\w*)")
-_SECTION = re.compile(r"\[\s*([^\]]+?)\s*\]\s*\Z")
 
 
 def readings(environment: Environment, engine: Engine | None) -> Iterator[Reading | Unobserved]:
@@ -35,6 +36,7 @@ def readings(environment: Environment, engine: Engine | None) -> Iterator[Readin
     for folder in environment.search:
         if folder.name in _SITES:  # no other folder's are read (`site.addsitedir`): weights are called .pth too
             yield from _path_files(environment, folder)
+    yield from shadows.readings(environment)
     groups: tuple[str, ...] = getattr(engine, "plugin_groups", ())
     if groups:
         own = frozenset(map(distributions.normal, engine.distributions)) if engine is not None else frozenset[str]()
@@ -74,19 +76,57 @@ def _path_files(environment: Environment, folder: Path) -> Iterator[Reading | Un
 
 
 def _digest(environment: Environment, folder: Path, lines: list[str]) -> str:
-    """The lines, and the modules beside the file that they import. Where the environment lies does not count."""
+    """The lines, and the code of the modules that they import. Where the environment lies does not count."""
     digest = hashlib.sha256()
     for line in lines:
         plain = line.replace(str(folder), "{site}").replace(str(environment.prefix), "{prefix}")
         digest.update(f"{plain}\n".encode())
-        module = _IMPORT.match(line)
-        if module is None or module[1].startswith("__editable__"):  # an editable install's finder names its own folder
-            continue
-        try:
-            digest.update(hashlib.sha256(files.start(folder / f"{module[1]}.py", _MOST)).digest())
-        except OSError:
-            continue
+        for name in _imported(line):
+            module = folder / f"{name}.py"
+            try:
+                digest.update(hashlib.sha256(files.start(module, _MOST)).digest())
+            except OSError:
+                package = environment.module(name)
+                if package is not None and not _is_standard(environment, name):
+                    digest.update(unowned_modules.digest(package).encode())
     return digest.hexdigest()
+
+
+def _imported(line: str, depth: int = 0) -> list[str]:
+    """The top-level modules that a line of code imports, in text that it hands to `exec` too.
+
+    Left out are the finder of an editable install, which names its own folder, and the shim of setuptools, which changes
+    distutils alone.
+    """
+    if not line.startswith(("import ", "import\t")) and not depth:
+        return []
+    try:
+        tree = ast.parse(line)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        plain = _IMPORT.match(line)
+        return [plain[1]] if plain is not None else []
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [node.module or ""]
+        elif isinstance(node, ast.Call) and node.args:
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            text = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            if isinstance(text, str) and called in ("__import__", "import_module"):
+                found.append(text)
+            elif isinstance(text, str) and called == "exec" and depth < _MOST_DEPTH:
+                found += _imported(text, depth + 1)
+    tops = dict.fromkeys(name.partition(".")[0] for name in found)
+    return [top for top in tops if top and top != "_distutils_hack" and not top.startswith("__editable__")]
+
+
+def _is_standard(environment: Environment, name: str) -> bool:
+    """Whether the standard library has a module of that name: it comes before every site folder."""
+    folders = [folder for folder in environment.search if files.is_file(folder / "os.py")]
+    folders += [environment.standard] if environment.standard is not None else []
+    return any(files.is_file(each / f"{name}.py") or files.is_file(each / name / "__init__.py") for each in folders)
 
 
 def _plugins(environment: Environment, groups: frozenset[str], own: frozenset[str]) -> Iterator[Reading]:
@@ -96,25 +136,16 @@ def _plugins(environment: Environment, groups: frozenset[str], own: frozenset[st
     """
     digests: dict[str, str] = {}
     for _, one in sorted(environment.distributions.items()):
-        try:
-            text = files.start(one.folder / "entry_points.txt", _MOST).decode("utf-8", "replace")
-        except OSError:
-            continue
-        section = ""
-        for line in (raw.strip() for raw in text.splitlines()):
-            if (head := _SECTION.match(line)) is not None:
-                section = head[1]
-            elif section in groups and "=" in line and not line.startswith(("#", ";")):
-                name, _, target = (part.strip() for part in line.partition("="))
-                value = f"{distributions.normal(one.name)} {one.value}"
-                if distributions.normal(one.name) not in own:
-                    module = target.partition(":")[0].partition("[")[0].strip()
-                    if module not in digests:
-                        digests[module] = _code(environment, module)
-                    value += f", {target}, {digests[module]}"
-                yield seen(
-                    ("serve", "plugins", f"{section}:{name}"), value, f"{one.source}/entry_points.txt", By.PACKAGE
-                )
+        for group, name, target in distributions.entry_points(one):
+            if group not in groups:
+                continue
+            value = f"{distributions.normal(one.name)} {one.value}"
+            if distributions.normal(one.name) not in own:
+                module = target.partition(":")[0].partition("[")[0].strip()
+                if module not in digests:
+                    digests[module] = _code(environment, module)
+                value += f", {target}, {digests[module]}"
+            yield seen(("serve", "plugins", f"{group}:{name}"), value, f"{one.source}/entry_points.txt", By.PACKAGE)
 
 
 def _code(environment: Environment, module: str) -> str:

@@ -88,7 +88,9 @@ def _code(path: Path) -> list[Path]:
     found: list[Path] = []
     for folder, folders, names in os.walk(links.inner(str(path))):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
-        found += [Path(folder) / name for name in sorted(names) if name.endswith((".py", ".so", ".json", ".jinja"))]
+        found += [
+            Path(folder) / name for name in sorted(names) if name.endswith((".py", ".pyc", ".so", ".json", ".jinja"))
+        ]
         if len(found) >= _MOST_FILES:
             break
     return found[:_MOST_FILES]

@@ -69,7 +69,8 @@ def plan(
     unwrapped = unwrap(argv, env, engine)
     warnings = list(unwrapped.warnings)
     where = os.path.join(cwd or "/", unwrapped.cwd)
-    inside = {**_env_files(unwrapped.env_files, cwd, read, warnings), **unwrapped.env}
+    read_env = _env_files(unwrapped.env_files, cwd, read, warnings)
+    inside = variable_readings.without_stdbuf({**read_env, **unwrapped.env})
     form = None if unwrapped.opaque else recognise(unwrapped.argv) or _hosted(unwrapped, where, read, warnings)
     by = By.PROCESS if live else By.PLAN
     told = [*_host(unwrapped, by)]

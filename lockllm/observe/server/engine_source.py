@@ -12,7 +12,6 @@ from lockllm.engines import Engine, Installed
 from lockllm.observe.python import distributions, packages
 from lockllm.observe.python.environments import Environment
 from lockllm.observe.safe import files
-from lockllm.observe.server.command_line import read_file
 
 _MOST_FILE = 1 << 20
 _MOST = 6 << 20
@@ -94,14 +93,8 @@ def installed(environment: Environment | None, engine: Engine | None) -> Install
 
 def _plugins(environment: Environment, engine: Engine) -> Iterator[str]:
     """The other distributions that an engine asks for more: their entry points name a group of its own."""
-    group = re.compile(rf"^\[\s*{re.escape(engine.name)}\.", re.MULTILINE)
     own = frozenset(map(distributions.normal, engine.distributions))
     for name, one in environment.distributions.items():
-        if name in own:
-            continue
-        try:
-            text = read_file(str(one.folder / "entry_points.txt"))
-        except (OSError, ValueError):
-            continue
-        if group.search(text):
+        groups = (group for group, *_ in distributions.entry_points(one)) if name not in own else ()
+        if any(group.startswith(f"{engine.name}.") for group in groups):
             yield name

@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 
 from lockllm import engines
 from lockllm.engines.launch.forms import is_python, python_module, python_script
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
-from lockllm.observe.python import environments
+from lockllm.observe.python import console_scripts, environments
 from lockllm.observe.request import Request
 from lockllm.observe.safe import files
 from lockllm.observe.server.locate import Target
 
 _MOST = 1 << 30
-_PLAIN = (
-    re.compile(r"#.*|'''exec' .*|' '''"),  # the first lines, also those for a long path
-    re.compile(r"import (re|sys)"),
-    re.compile(r"from (?P<module>[A-Za-z_][\w.]*) import (?P<name>[A-Za-z_]\w*)"),
-    re.compile(r"if __name__ == ['\"]__main__['\"]:"),
-    re.compile(
-        r"sys\.argv\[0\] = re\.sub\(r?(['\"])\(-script\\?\.pyw\??\|\\?\.exe\)\?\$\1, (''|\"\"), sys\.argv\[0\]\)"
-    ),
-    re.compile(r"sys\.argv\[0\] = sys\.argv\[0\]\.removesuffix\(['\"]\.exe['\"]\)"),
-    re.compile(r"(if|elif) sys\.argv\[0\]\.endswith\(['\"](-script\.pyw|\.exe)['\"]\):"),
-    re.compile(r"sys\.argv\[0\] = sys\.argv\[0\]\[:-(11|4)\]"),
-    re.compile(r"sys\.exit\((?P<called>[A-Za-z_]\w*)\(\)\)"),
-)
-"""Each line that a script may hold which an installer wrote for an entry point. Sources: distlib 0.3 `SCRIPT_TEMPLATE` and pip's
-own form of it, installer 0.7, uv 0.4 to 0.9."""
 
 
 def reading(request: Request, target: Target) -> Reading | Unobserved | None:
@@ -62,23 +46,8 @@ def value(raw: bytes) -> str:
     if not raw.startswith(b"#!"):
         return f"sha256:{hashlib.sha256(raw).hexdigest()}"
     _, _, rest = raw.partition(b"\n")
-    return _handed_to(raw) or f"sha256:{hashlib.sha256(rest).hexdigest()}"
-
-
-def _handed_to(raw: bytes) -> str | None:
-    if len(raw) > 4096:
-        return None
-    given: list[dict[str, str | None]] = []
-    for line in raw.decode("utf-8", "replace").splitlines():
-        text = line.strip()
-        found = next((match for each in _PLAIN if (match := each.fullmatch(text))), None)
-        if text and found is None:
-            return None
-        given += [found.groupdict()] if found is not None and found.groupdict() else []
-    merged = [{key: text for key, text in each.items() if text} for each in given]
-    if [set(each) for each in merged] != [{"module", "name"}, {"called"}] or merged[0]["name"] != merged[1]["called"]:
-        return None
-    return str(merged[0]["module"]).partition(".")[0]
+    entry = console_scripts.entry_point(raw)
+    return entry.partition(".")[0] if entry is not None else f"sha256:{hashlib.sha256(rest).hexdigest()}"
 
 
 def _path(argv: tuple[str, ...], request: Request, target: Target) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
@@ -14,11 +15,25 @@ from lockllm.facts.observation import By, Reading
 from lockllm.facts.registry import find, seen
 
 _MOST_TOLD = 12
+_STDBUF = re.compile(r"/(?:usr/(?:local/)?)?lib(?:exec|32|64)?/(?:[\w-]+/)?coreutils/libstdbuf\.so")
 _RISKY = {
     "TRITON_INTERPRET": "kernels run in Python",
     "HSA_OVERRIDE_GFX_VERSION": "ROCm takes the GPU for another one",
     "NVIDIA_DISABLE_REQUIRE": "a driver that is too old for the image is let through",
 }
+
+
+def without_stdbuf(env: Mapping[str, str]) -> dict[str, str]:
+    """The same without the library that `stdbuf` preloads from a system folder: it sets buffers and computes nothing.
+
+    Source: GNU coreutils 9.4, `src/stdbuf.c`, `set_LD_PRELOAD`: it comes after what LD_PRELOAD held before.
+    """
+    rest = [part for part in env.get("LD_PRELOAD", "").split(":") if not _STDBUF.fullmatch(part)]
+    kept = dict(env)
+    if ":".join(rest) != env.get("LD_PRELOAD", ""):
+        del kept["LD_PRELOAD"]
+        kept.update({"LD_PRELOAD": ":".join(rest)} if rest else {})
+    return kept
 
 
 def with_contents(given: Given, env: Mapping[str, str]) -> Given:
