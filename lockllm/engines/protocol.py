@@ -87,6 +87,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     image_tags: str = ""  # pattern that the tag of such an image must begin with
     command_images: tuple[str, ...] = ()  # patterns of image names that are given a whole command
     image: Image = Image()
+    port: int = 0  # where it listens where neither a word nor a variable says it; 0 where that is not known
     embedded: tuple[str, ...] = ()  # parts of paths of libraries that a program which holds the engine maps
     titles: tuple[str, ...] = ()  # what the titles begin with that its computing processes give themselves
     workers: frozenset[str] = frozenset()  # subcommands of processes below the server that carry what it resolved

@@ -82,7 +82,7 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
         _rules(collector, request, found, engine, replies, looked, host, versions)
     served_model.look(collector, request, found, replies)
     served_model.branch(collector, found, looked.main)
-    second_look.answers(collector, found, replies)
+    second_look.answers(collector, request, found, replies)
     merge.silent(collector, found, replies)
     if seen_machine is not None:
         machine.used_gpus(collector, request, found, seen_machine)
@@ -123,7 +123,9 @@ def _rules(
     if replies is not None and replies.engine is engine:
         told = replies
         _guarded(
-            collector, f"answers of {engine.name}", lambda: endpoints.kept(engine.from_http(told.answers, context()))
+            collector,
+            f"answers of {engine.name}",
+            lambda: endpoints.kept(engine.from_http(told.with_refusals, context())),
         )
         _guarded(collector, f"answers of {engine.name}", lambda: merge.replicas(told, engine, context()))
     if request.log is not None:

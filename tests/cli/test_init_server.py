@@ -68,7 +68,7 @@ def home(tmp_path: Path) -> Path:
 @contextmanager
 def running(home: Path, argv: list[str | Path], bodies: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[int]:
     (home / "bodies.json").write_text(json.dumps(bodies))
-    with hosts.running(argv, {"BODIES": str(home / "bodies.json"), **env}, home) as (pid, _):
+    with hosts.running([*argv, "--port", "0"], {"BODIES": str(home / "bodies.json"), **env}, home) as (pid, _):
         yield pid
 
 

@@ -68,7 +68,10 @@ def locked(
         told = {"model_path": "models/tiny", "weight_version": version}
         bodies = {**bodies, "/model_info": told, "/get_model_info": told}
     say(home, bodies)
-    with hosts.running(argv, {"BODIES": str(home / "bodies.json"), "HF_HUB_OFFLINE": "1"}, home) as (pid, _):
+    with hosts.running([*argv, "--port", "0"], {"BODIES": str(home / "bodies.json"), "HF_HUB_OFFLINE": "1"}, home) as (
+        pid,
+        _,
+    ):
         assert call("init", "--pid", str(pid)).code == 0
         assert call("observe", "--pid", str(pid), "--gpu", "none", "-o", "host.json").code == 0
         made = call("lock", "--offline", "--observation", "host.json", "--accept-observed", "**")
@@ -227,7 +230,10 @@ def test_after_a_branch_moved_the_new_commit_is_not_told_as_what_the_server_serv
     say(home, rooted(of_vllm(()), "acme/tiny"))
     for revision in ((), ("--revision", OLD)):
         (folder / "refs" / "main").write_text(OLD)
-        with hosts.running([venv / "bin" / "vllm", "serve", "acme/tiny", *revision], env, home) as (pid, _):
+        with hosts.running([venv / "bin" / "vllm", "serve", "acme/tiny", "--port", "0", *revision], env, home) as (
+            pid,
+            _,
+        ):
             look = ("observe", "--pid", str(pid), "--gpu", "none")
             before = call(*look).json
             assert before["facts"]["checkpoint.commit"][0]["value"] == OLD
@@ -245,7 +251,9 @@ def test_after_a_branch_moved_the_new_commit_is_not_told_as_what_the_server_serv
 def test_a_server_without_a_model_is_no_match_of_a_lock_of_one(call: Call, home: Path, venv: Path) -> None:
     with locked(call, home, venv, "sglang") as (_, bodies):
         argv: list[str | Path] = [venv / "bin" / "python", "-m", "sglang.launch_server", "--tp", "1"]
-        with hosts.running(argv, {"BODIES": str(home / "bodies.json"), "HF_HUB_OFFLINE": "1"}, home) as (pid, _):
+        with hosts.running(
+            [*argv, "--port", "0"], {"BODIES": str(home / "bodies.json"), "HF_HUB_OFFLINE": "1"}, home
+        ) as (pid, _):
             seen = call("observe", "--pid", str(pid), "--gpu", "none").json
             assert not any(key.startswith("checkpoint.files.") for key in seen["facts"])
             assert "without a model" in seen["unobserved"]["checkpoint"]["reason"]

@@ -63,7 +63,9 @@ def document() -> str:
     """The text of docs/engines.md."""
     parts = [HEAD]
     for name in engines.available():
-        parts.append(f"\n## {name}\n\nRules read up to {engines.load(name).newest}.\n")
+        engine = engines.load(name)
+        since = f"from {engine.oldest} " if hasattr(engine, "oldest") else "up "
+        parts.append(f"\n## {name}\n\nRules read {since}to {engine.newest}.\n")
         parts.append("| fact | set by | default | seen at | unknown because |\n|---|---|---|---|---|")
         for engine, _, row, words in CELLS:
             if engine == name:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -171,3 +173,52 @@ def test_what_the_command_does_not_name_is_found(
     prefix: Path, argv: list[str], bodies: Bodies, fault: set[str]
 ) -> None:
     assert odd(look(prefix, argv, bodies)) == fault
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+FOLLOWING: list[tuple[list[str], str]] = [
+    (["lmdeploy", "serve", "api_server", "org/m"], "main"),
+    (["lmdeploy", "serve", "api_server", "org/m", "--revision", "v1"], "v1"),
+    (["trtllm-serve", "org/m"], "main"),
+    (["text-generation-launcher", "--model-id", "org/m"], "main"),
+    (["text-generation-launcher", "--model-id", "org/m", "--revision", "v1"], "v1"),
+    (["transformers", "serve", "org/m"], "main"),
+    (["transformers", "serve", "org/m@v1"], "v1"),
+    (["transformers", "serve", f"org/m@{COMMIT}"], ""),
+    (["lmdeploy", "serve", "api_server", "org/m", "--revision", COMMIT], ""),
+    (["lmdeploy", "serve", "api_server", "org/m", "--revision", COMMIT[:12]], ""),
+    (["text-generation-launcher", "--model-id", "models/tiny"], ""),
+    (["text-generation-launcher", "--model-id", f"hub/models--org--m/snapshots/{COMMIT}"], ""),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hub(prefix: Path) -> Path:
+    """A cache of the Hub with one commit, that a branch and a tag name."""
+    folder = prefix / "hub" / "models--org--m"
+    (folder / "refs").mkdir(parents=True)
+    shutil.copytree(prefix / "models" / "tiny", folder / "snapshots" / COMMIT)
+    for ref in ("main", "v1", COMMIT[:12]):
+        (folder / "refs" / ref).write_text(COMMIT)
+    return prefix / "hub"
+
+
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize("argv, ref", FOLLOWING)
+def test_a_command_that_follows_a_branch_or_tag_is_told(
+    prefix: Path, hub: Path, argv: list[str], ref: str, planned: bool
+) -> None:
+    env = {"HF_HUB_CACHE": str(hub), "HF_HUB_OFFLINE": "1", "BODIES": str(prefix / "none.json")}
+    (prefix / "none.json").write_text("{}")
+    words: list[str | Path] = [prefix / "bin" / argv[0], *argv[1:]]
+    common = {"gpu": "none", "quick": True, "cache": "off"}
+    if planned:
+        command = tuple(map(str, words))
+        seen = observe(Request(command=command, environ={**os.environ, **env}, cwd=str(prefix), **common))
+    else:
+        with hosts.running(words, env, prefix) as (pid, _):
+            seen = observe(Request(pid=pid, **common))
+    told = [each for each in seen.warnings if "a restart may serve another commit" in each]
+    who = "the command" if planned else "the server"
+    wanted = f"{who} follows {ref} of org/m: a restart may serve another commit; name the commit in it: {COMMIT}"
+    assert told == ([wanted] if ref else [])

@@ -12,6 +12,7 @@ IDENTITY = Identity(
     module=f"{__name__}.engine",
     modules={"llama_cpp.server": _MODULE, "llama_cpp.server.__main__": _MODULE},
     starts=("python3", "-m", "llama_cpp.server"),
+    port=8000,
     image=Image(own_machine_only=True),
     embedded=("-packages/llama_cpp/",),
     log_start=rb"llama_model_loader: (?:loaded meta data with|Dumping metadata keys)",

@@ -16,6 +16,7 @@ IDENTITY = Identity(
     starts=("llama-server",),
     images=(r"(^|/)(ggml-org|ggerganov)/llama\.cpp$",),
     image_tags=r"server|b?\d*-?server",
+    port=8080,
     image=Image(
         name="ghcr.io/ggml-org/llama.cpp:server-cuda-{}",
         for_cpu="ghcr.io/ggml-org/llama.cpp:server-{}",

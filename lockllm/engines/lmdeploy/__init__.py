@@ -19,6 +19,7 @@ IDENTITY = Identity(
     modules={"lmdeploy": _CLI, "lmdeploy.serve.openai.api_server": (Shape(subcommand="api_server"),)},
     starts=("lmdeploy", "serve", "api_server"),
     command_images=(r"(^|/)openmmlab/lmdeploy",),
+    port=23333,
     image=Image(name="openmmlab/lmdeploy:v{}", port=23333),
     embedded=("-packages/lmdeploy/",),
     log_start=rb"input backend=\w+, backend_config=",

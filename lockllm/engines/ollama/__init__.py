@@ -17,6 +17,7 @@ IDENTITY = Identity(
     starts_alone=("serve",),
     images=(r"(^|/)ollama/ollama$|^ollama$",),
     own_registry=True,
+    port=11434,
     image=Image(name="ollama/ollama:{}", for_cpu="ollama/ollama:{}", port=11434),
     workers=frozenset({"runner", "llama-server"}),
     log_start=rb"server config\"? env=",

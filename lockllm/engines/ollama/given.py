@@ -66,6 +66,18 @@ def _variables(told: Collect, env: Mapping[str, str]) -> None:
             )  # fmt: skip
         if name in options.VARIABLES:
             _variable(told, name, value)
+        elif name == "OLLAMA_HOST":
+            told.port = _port(value)
+
+
+def _port(host: str) -> int | None:
+    """The port of `OLLAMA_HOST` (`envconfig/config.go: Host`): by scheme where it is left out; None for Ollama's own."""
+    scheme, slashes, rest = host.rpartition("://")
+    text = rest.partition("/")[0].rpartition(":")[2] if ":" in rest.partition("/")[0].rpartition("]")[2] else ""
+    number = whole(text)
+    if number is not None and 0 <= number < 65_536:
+        return number
+    return {"http": 80, "https": 443}.get(scheme.lower()) if slashes else None
 
 
 def _variable(told: Collect, name: str, value: str) -> None:

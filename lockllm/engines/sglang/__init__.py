@@ -33,6 +33,7 @@ IDENTITY = Identity(
     },
     starts=("sglang", "serve"),
     command_images=(r"(^|/)lmsysorg/sglang", r"(^|/)rocm/sgl"),
+    port=30000,
     image=Image(name="lmsysorg/sglang:v{}", port=30000, own_machine_only=True),
     embedded=("-packages/sgl_kernel/",),
     titles=("sglang::",),

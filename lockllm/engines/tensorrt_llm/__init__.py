@@ -22,6 +22,7 @@ IDENTITY = Identity(
     modules={"tensorrt_llm.commands.serve": _SERVE},
     starts=("trtllm-serve", "serve"),
     command_images=(r"(^|/)nvidia/tensorrt-llm",),
+    port=8000,
     image=Image(own_machine_only=True),
     embedded=("-packages/tensorrt_llm/",),
     package_index="tensorrt-llm",

@@ -16,6 +16,7 @@ IDENTITY = Identity(
     },
     starts=("text-generation-launcher",),
     images=(r"(^|/)(huggingface-)?text-generation-inference[\w.-]*$", r"(^|/)tgi-gaudi$"),
+    port=3000,
     image=Image(
         name="ghcr.io/huggingface/text-generation-inference:{}",
         for_cpu="ghcr.io/huggingface/text-generation-inference:{}-intel-cpu",

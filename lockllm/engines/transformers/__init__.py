@@ -1,4 +1,4 @@
-"""`transformers serve`: what it is. Its command line and defaults are read at 5.24.0, its flags at 4.57.1 too."""
+"""`transformers serve`: what it is. Its command line and defaults are read from 5.6.0 to 5.24.0, its flags at 4.57.1 too."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ IDENTITY = Identity(
         "transformers": _CLI,
     },
     starts=("transformers", "serve"),
+    port=8000,
     image=Image(own_machine_only=True),
     package_index="transformers",
     beside_others=True,

@@ -22,6 +22,7 @@ from lockllm.facts.registry import dump, fact, find, seen
 
 name = "transformers"
 newest = "5.24.0"
+oldest = "5.6.0"
 packages = besides(
     "torch", "transformers", "tokenizers", "safetensors", "accelerate", "kernels", "flash-attn", "bitsandbytes", "triton",
     "jinja2", "gguf", "compressed-tensors", "torchao", "optimum", "mistral-common", "sentencepiece", "tiktoken",
@@ -60,13 +61,15 @@ OPERATIONAL_BECAUSE = {
 _ROLES = {each[0].replace("-", "_"): each[-1] for each in (*_NOW, *_NOW_SWITCHES, *_BEFORE, *_BEFORE_SWITCHES)}
 named_files = {("serve", "args", option): Names() for option, role in _ROLES.items() if role == "path"}
 GONE = frozenset(each[0].replace("-", "_") for each in (*_BEFORE, *_BEFORE_SWITCHES))
-_READ = (5, 24)
+_FIRST, _READ = (5, 6), (5, 24)
 _EAGER = (
     "BigBird", "Bloom", "CpmAnt", "DeepseekV4", "FalconMamba", "Gemma2", "GPTNeoForCausalLM", "GPTNeoXJapanese", "GptOss",
     "GraniteSwa", "GraniteMoeSwa", "HyV4", "Mamba", "MegatronBert", "MiMoV2Flash", "Mpt", "Mvp", "RemBert", "RoFormer", "Rwkv",
     "VaultGemma", "XGLM", "xLSTM",
 )  # fmt: skip
 """Beginnings of the causal architectures of 5.24.0 whose classes do not support sdpa."""
+_MOVED = ("CodeGen", "Gemma2", "GPTJ", "RecurrentGemma", "VaultGemma", "Zamba")
+"""Those of which that was otherwise in a release from 5.6.0 on."""
 _DEFAULTS: Mapping[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 1.0, "repetition_penalty": 1.0}
 _LEAST_TOKENS = 1024
 _HIDDEN = (
@@ -130,15 +133,20 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
 
 
 def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobserved]:
-    """Defaults and `auto`s of 5.24; older releases were read for their flags alone, newer ones not at all."""
+    """Defaults and `auto`s of 5.6 to 5.24; older releases were read for their flags alone, newer ones not at all.
+
+    Source: `cli/serve.py`, `cli/serving/utils.py` and `model_manager.py` of 5.6.0, 5.12.0, 5.19.0, and 5.24.0, alike there.
+    """
     held = values(given.readings) if given else {}
     numbers = _release(context.version)
-    if numbers is None or numbers[:2] != _READ:
+    if numbers is None or not _FIRST <= numbers[:2] <= _READ:
         if context.version is not None:
             reason = f"the defaults of transformers serve {context.version} were not read"
             for key in (*_HIDDEN[1:-1], *(f"sampling.{each}" for each in _DEFAULTS)):
                 if fact(key).path not in held:
-                    yield Unobserved(fact(key).path, reason, "set the option, or use the release that was read: 5.24")
+                    yield Unobserved(
+                        fact(key).path, reason, f"set the option, or use a release that was read: {oldest} to {newest}"
+                    )
         return
     batching = held.get(fact("serve.continuous_batching").path) is True
     for reading in (*_serve(held, batching, context), *_sampling(batching, context)):
@@ -148,12 +156,12 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
 
 
 OMITTED: Mapping[str, Any] = {"reasoning": "auto", "model_timeout": 300, "compile": False, "device": "auto"}
-"""Kept options whose default is a constant of `cli/serve.py` (5.24.0)."""
+"""Kept options whose default is a constant of `cli/serve.py` (5.6.0 to 5.24.0)."""
 
 
 def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
     """The values that mean the same as leaving the option out; `auto` is the CPU where the host has nothing else."""
-    told = plain(OMITTED, {("serve", "dtype"): "auto"}, "5.24.0", newest, path, known)
+    told = plain(OMITTED, {("serve", "dtype"): "auto"}, oldest, newest, path, known)
     return (*told, "cpu") if "device" in path and told and known.get(("host", "platform")) == "cpu" else told
 
 
@@ -348,6 +356,9 @@ def _attention(batching: bool, context: Context) -> Reading | Unobserved:
         return Unobserved(path, "continuous batching may switch to flash attention", "set --attn-implementation")
     if not isinstance(architecture, str) or not architecture.endswith("ForCausalLM"):
         return Unobserved(path, "whether the model's class supports sdpa is not known", "set --attn-implementation")
+    if architecture.startswith(_MOVED) and _release(context.version) != _READ:
+        reason = f"whether {architecture} supports sdpa in transformers {context.version} was not read"
+        return Unobserved(path, reason, "set --attn-implementation")
     backend = "eager" if architecture.startswith(_EAGER) else "sdpa"
     return seen("serve.attention_backend", backend, f"the default of {architecture}", By.RULE)
 

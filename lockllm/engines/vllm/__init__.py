@@ -50,6 +50,7 @@ IDENTITY = Identity(
         r"(^|/)substratusai/vllm$",
     ),
     command_images=(r"(^|/)rocm/vllm",),
+    port=8000,
     image=Image(name="vllm/vllm-openai:v{}", for_cpu="public.ecr.aws/q9t5s3a7/vllm-cpu-release-repo:v{}"),
     embedded=("-packages/vllm/",),
     titles=("vllm::",),

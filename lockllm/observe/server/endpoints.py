@@ -19,6 +19,8 @@ from lockllm.prompt.live import Served
 
 _TOLD = ("key", "loading", "timeout", "redirect", "nonsense", "refused", "unreachable", "error", "forbidden", "missing")
 """Kinds of silence, those first that say most about the whole server."""
+_STATUS = {"key": 401, "forbidden": 403, "loading": 503}
+"""The status of an answer that is a refusal."""
 _NOBODY = ("refused", "unreachable", "timeout", "loading")
 """Kinds that no other question would get past."""
 _MOST_READ = 1 << 18
@@ -40,6 +42,16 @@ class Replies(msgspec.Struct, frozen=True, kw_only=True):
         """The silence that explains most; a path that a server does not serve explains nothing."""
         told = [each for each in self.silences if not (each.kind in ("missing", "forbidden") and self.answers)]
         return min(told, key=lambda each: _TOLD.index(each.kind)) if told else None
+
+    @property
+    def with_refusals(self) -> tuple[Answer, ...]:
+        """The answers, and those without a body that refused: their status is all that they say."""
+        refused = (
+            Answer(probe=each.probe, status=_STATUS[each.kind], headers={}, text="")
+            for each in self.silences
+            if each.kind in _STATUS
+        )
+        return (*self.answers, *refused)
 
     @property
     def check(self) -> Check:

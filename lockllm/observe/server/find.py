@@ -14,7 +14,8 @@ import msgspec
 from lockllm import engines
 from lockllm.engines import Form
 from lockllm.engines.launch import recognise, unwrap
-from lockllm.engines.launch.forms import hint
+from lockllm.engines.launch.forms import base, hint
+from lockllm.engines.launch.shell import SHELLS
 from lockllm.errors import UsageError
 from lockllm.facts.observation import Unobserved
 from lockllm.observe.cuda import mapped_libraries
@@ -52,7 +53,10 @@ def by_pid(pid: int, root: Path = proc.PROC) -> RunningServer:
         process = proc.read(pid, root)
     except proc.Gone as error:
         raise UsageError(str(error), where=f"--pid {pid}", fix=fix) from error
-    server = _climb(process, {**proc.tree(root), pid: process}, root, f"--pid {pid}")
+    processes = {**proc.tree(root), pid: process}
+    server = _climb(process, processes, root, f"--pid {pid}")
+    if server.form is None and not listeners.listens(pid, root):
+        server = _started_by(process, processes, root) or server
     if server.form is None and server.engine is None and not server.addresses and not process.hidden:
         raise UsageError(f"process {pid}{_program(process)} is no server", where=f"--pid {pid}", fix=fix)
     return server
@@ -259,6 +263,23 @@ def _climb(process: Process, processes: Mapping[int, Process], root: Path, why: 
         if read is not None and not (read[1] and each is not process):
             return _server(each, read[0], processes, root, why)
     return _server(process, None, processes, root, why)
+
+
+def _started_by(process: Process, processes: Mapping[int, Process], root: Path) -> RunningServer | None:
+    """The only server below a process that is none itself, such as a shell or a supervisor. UsageError for several."""
+    below = proc.whole(proc.descendants(process.pid, processes), root)
+    forms = {each.pid: read for each in below if each.argv and (read := form_of(each)) is not None}
+    pids = _outermost(None, {process.pid: process, **{each.pid: each for each in below}}, forms)
+    where = f"--pid {process.pid}"
+    if len(pids) > 1:
+        listed = ", ".join(f"pid {pid}" for pid in sorted(pids)[:_MOST_TOLD])
+        what = f"process {process.pid}{_program(process)} started several servers: {listed}"
+        raise UsageError(what, where=where, fix="choose one of them with --pid")
+    if not pids and base(process.argv[0] if process.argv else "") in SHELLS:
+        what = f"process {process.pid}{_program(process)} is a shell, and no server runs below it"
+        raise UsageError(what, where=where, fix="give the pid of the server once the shell has started it")
+    why = f"{where} started it"
+    return next((_server(each, forms[each.pid][0], processes, root, why) for each in below if each.pid in pids), None)
 
 
 def _server(

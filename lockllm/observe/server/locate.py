@@ -17,7 +17,6 @@ from lockllm.engines.launch import recognise, unwrap
 from lockllm.errors import UsageError
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import Unobserved
-from lockllm.facts.types import whole
 from lockllm.observe.process import listeners, proc
 from lockllm.observe.python import environments, interpreter, packages
 from lockllm.observe.python.environments import Environment
@@ -79,7 +78,7 @@ def locate(request: Request) -> Target:
     server: RunningServer | None = None
     elsewhere: Unobserved | None = None
     if request.pid is not None:
-        server = find.by_pid(request.pid)
+        server = _by_pid(request.pid, request.wait if request.stage is not Stage.PREFLIGHT else 0.0)
     elif address is not None:
         local = find.by_address(address, seconds=request.timeout)
         server, elsewhere = (local, None) if isinstance(local, RunningServer) else (None, local)
@@ -305,6 +304,18 @@ def _release(environment: Environment | None, name: str | None) -> tuple[str | N
     return packages.release(environment, engine), engine_source.installed(environment, engine)
 
 
+def _by_pid(pid: int, seconds: float) -> RunningServer:
+    """The server of a process; a shell or supervisor may start it late."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return find.by_pid(pid)
+        except UsageError:
+            if time.monotonic() >= deadline or not (proc.PROC / str(pid)).exists():
+                raise
+            time.sleep(0.1)
+
+
 def _listening(server: RunningServer, seconds: float) -> tuple[RunningServer, http.Address | None]:
     """Where a process answers; one that is still loading opens its port late."""
     deadline = time.monotonic() + seconds
@@ -323,32 +334,29 @@ def _address(server: RunningServer) -> http.Address | None:
     """Where a process answers HTTP, as seen from here."""
     if not server.addresses or not find.same_network(server.process):
         return None
-    wanted = _port(server)
+    wanted = port(server)
     given = [each for each in server.addresses if each[1] == wanted]
     if wanted is not None and not given:
         return None  # it is not open yet: what else is open is for its own processes
     own = {process.pid for process in server.processes}
-    for host, port in given or server.addresses:
+    for host, number in given or server.addresses:
         for address in _OF_ALL.get(host, (host,)):
-            answering = listeners.accepting(address, port)
+            answering = listeners.accepting(address, number)
             if answering is None or own.intersection(answering):
-                return http.Address("http", address, port)
+                return http.Address("http", address, number)
     return None  # other processes stand before it at every address
 
 
-def _port(server: RunningServer) -> int | None:
-    """The port that its command line gives it; 0 stands for any."""
-    words = server.form.args if server.form else ()
-    for at, word in enumerate(words):
-        if word in ("--port", "--server-port", "-p") and at + 1 < len(words):
-            text = words[at + 1]
-        elif word.startswith(("--port=", "--server-port=")):
-            text = word.partition("=")[2]
-        else:
-            continue
-        if (port := whole(text)) is not None and 0 < port < 65_536:
-            return port
-    return None
+def port(server: RunningServer) -> int | None:
+    """The port at which its engine answers: as typed, or the engine's own. None: any, or none that is known."""
+    if server.form is None or server.process.hidden:
+        return None
+    process = server.process
+    given = command_line.plan(process.argv, process.env, process.cwd, None, _reader(server), live=True).given
+    if given is None or (given.port is None and given.unread):
+        return None
+    number = given.port if given.port is not None else engines.identity(server.engine).port
+    return number if 0 < number < 65_536 else None
 
 
 def _mapped(target: Target) -> tuple[str, str | None, str] | None:

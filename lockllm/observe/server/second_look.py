@@ -14,7 +14,8 @@ from lockllm.facts.fact import Stage
 from lockllm.facts.observation import By, Check, CheckStatus, Unobserved
 from lockllm.observe.collector import Collector
 from lockllm.observe.process import listeners, proc
-from lockllm.observe.server import find
+from lockllm.observe.request import Request
+from lockllm.observe.server import find, locate
 from lockllm.observe.server.endpoints import Replies
 from lockllm.observe.server.find import RunningServer
 from lockllm.observe.server.locate import Target
@@ -22,6 +23,8 @@ from lockllm.observe.server.locate import Target
 _MOST_TOLD = 4
 _AGAIN = "look again when nothing changes it"
 _OF_SERVER = (By.LIBRARY, By.WORKER, By.ENDPOINT, By.PROCESS, By.LOG)
+_KEYS = ("authorization:", "x-api-key:", "api-key:")
+"""Headers that carry a key."""
 _SILENT = ("timeout", "refused", "unreachable", "loading")
 """Kinds of silence that are no answer: a server that asks for a key is there, and speaks."""
 _HALTED = ("T", "t")
@@ -40,24 +43,59 @@ def look(collector: Collector, target: Target, main: Look | None, ledger: Ledger
             collector.withhold(_OF_SERVER, problem, "look again at the server that runs now")
 
 
-def answers(collector: Collector, target: Target, replies: Replies | None) -> None:
-    """A server that was asked and did not answer, or of which a process is stopped, serves nothing that could be known."""
+def answers(collector: Collector, request: Request, target: Target, replies: Replies | None) -> None:
+    """A server that answers nothing, asks for a key that nobody gave, or is stopped, serves nothing that could be known."""
     if replies is None:
+        _not_listening(collector, target)
         return
     states = [(each, proc.state(each)) for each in target.server.processes] if target.server is not None else []
     worst = replies.worst
     silent = replies.engine is None and not replies.answers and worst is not None and worst.kind in _SILENT
+    locked = worst is not None and _locked(request, replies)
     halted = [each for each, state in states if state in _HALTED and target.server and _computes(target.server, each)]
-    if not silent and not halted:
+    if not silent and not halted and not locked:
         return
     told = [f"pid {each.pid} {_STATES[state]}" for each, state in states if state in _STATES]
-    reasons = [*([worst.reason] if silent and worst is not None else []), *told[:_MOST_TOLD]]
-    fix = worst.fix if silent and worst is not None and not told else "see why the server hangs, and restart it"
-    collector.unobserved.append(Unobserved(("check", "server_answers"), "; ".join(reasons), fix, due=Stage.LIVE))
-    collector.checks = [each for each in collector.checks if each.name != "check.server_answers"]
-    collector.checks.append(
-        Check("check.server_answers", CheckStatus.UNKNOWN, "; ".join(reasons), replies.address.url, fix)
+    reasons = [*([worst.reason] if (silent or locked) and worst is not None else []), *told[:_MOST_TOLD]]
+    fix = (
+        worst.fix
+        if (silent or locked) and worst is not None and not told
+        else "see why the server hangs, and restart it"
     )
+    _unanswered(collector, "; ".join(reasons), fix, replies.address.url)
+
+
+def _locked(request: Request, replies: Replies) -> bool:
+    """Whether a key is asked for and none is given; a key that was given may open some of the endpoints alone."""
+    closed = any(each.kind == "key" for each in replies.silences)
+    given = request.api_key or any(word.lower().startswith(_KEYS) for word in request.headers)
+    return closed and (not given or not replies.answers)
+
+
+def _not_listening(collector: Collector, target: Target) -> None:
+    """A running server whose port is not open: it is loading, or it ended up elsewhere."""
+    server = target.server
+    if (
+        server is None
+        or target.stage is Stage.PREFLIGHT
+        or server.process.hidden
+        or not find.same_network(server.process)
+    ):
+        return
+    given = target.plan.given if target.plan is not None else None
+    number = locate.port(server)
+    if given is None or number is None or given.per_node.get("headless"):
+        return
+    if number in {each[1] for each in server.addresses}:
+        return
+    reason = f"{proc.owned(server.process)} does not listen on port {number} yet"
+    _unanswered(collector, reason, "wait for it with --wait SECONDS, or see its log", proc.owned(server.process))
+
+
+def _unanswered(collector: Collector, reason: str, fix: str, where: str) -> None:
+    collector.unobserved.append(Unobserved(("check", "server_answers"), reason, fix, due=Stage.LIVE))
+    collector.checks = [each for each in collector.checks if each.name != "check.server_answers"]
+    collector.checks.append(Check("check.server_answers", CheckStatus.UNKNOWN, reason, where, fix))
 
 
 def candidate(collector: Collector, target: Target, answers: bool) -> None:

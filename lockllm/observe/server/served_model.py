@@ -60,11 +60,17 @@ def branch(collector: Collector, target: Target, main: Look | None) -> None:
     snapshot that it downloaded.
     """
     given = target.plan.given if target.plan is not None else None
-    if target.server is None or given is None or given.model is None or main is None or main.layout.kind != "snapshot":
+    if given is None or given.model is None or main is None or main.layout.kind != "snapshot":
         return
     ref = given.model.revision or "main"
     snapshots, commit = os.path.split(main.layout.root)
-    if main.layout.repo != given.model.text or ref == commit:
+    if main.layout.repo != given.model.text or (len(ref) > 6 and commit.startswith(ref.lower())):
+        return
+    what = "the server" if target.server is not None else "the command"
+    collector.warnings.append(
+        f"{what} follows {ref} of {given.model.text}: a restart may serve another commit; name the commit in it: {commit}"
+    )
+    if target.server is None:
         return
     process = target.server.process
     began = proc.started_at(process, proc.program_tick(process))

@@ -104,12 +104,32 @@ def test_continuous_batching_drops_penalties_and_says_nothing() -> None:
     assert list(SERVE.checks(given("m"), context(repetition_penalty=1.05))) == []
 
 
-@pytest.mark.parametrize("version", ["4.57.1", "5.25.0", "6.0"])
+@pytest.mark.parametrize("version", ["4.57.1", "5.0.0", "5.5.4", "5.25.0", "6.0"])
 def test_the_defaults_of_a_release_that_was_not_read_are_unknown(version: str) -> None:
     found = list(SERVE.effective(given("m", version=version), context(version)))
     assert facts(found) == {}
     assert {"serve.dtype", "sampling.temperature"} <= unseen(found)
     assert list(SERVE.effective(given("m"), context(None))) == []
+    assert "a release that was read: 5.6.0 to 5.24.0" in " ".join(each.fix for each in found if hasattr(each, "fix"))
+
+
+@pytest.mark.parametrize("version", ["5.6.0", "5.6.2", "5.12.1", "5.19.0", "5.23.0", "5.24.0"])
+def test_the_defaults_of_the_releases_that_were_read_are_alike(version: str) -> None:
+    found = facts(SERVE.effective(given("m", version=version), context(version)))
+    assert (found["serve.dtype"], found["serve.attention_backend"]) == ("bfloat16", "sdpa")
+    assert (found["sampling.temperature"], found["sampling.max_tokens"]) == (0, 1024)
+
+
+@pytest.mark.parametrize(
+    "architecture", ["Gemma2ForCausalLM", "VaultGemmaForCausalLM", "GPTJForCausalLM", "ZambaForCausalLM"]
+)
+def test_an_attention_that_moved_between_releases_is_not_guessed(architecture: str) -> None:
+    def seen(version: str) -> dict[str, Any]:
+        checkpoint = {("checkpoint", "architecture"): architecture}
+        return facts(SERVE.effective(given("m"), Context(version=version, checkpoint=checkpoint)))
+
+    assert "serve.attention_backend" not in seen("5.19.0")
+    assert seen("5.24.0")["serve.attention_backend"] == ("eager" if "Gemma" in architecture else "sdpa")
 
 
 def test_what_is_not_known_of_the_checkpoint_stays_unknown() -> None:
