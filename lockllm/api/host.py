@@ -41,6 +41,7 @@ class Sources(TypedDict, total=False):
     quick: bool  # compare sizes and claimed digests; hash no weights
     rehash: bool  # hash again what the digest cache holds
     deep: bool  # look for edited packages too, and ask what only an import can tell
+    probe_generate: bool  # send the requests that make a token each, where they show more than the others
     cache: Cache
     command: Sequence[str]  # a server that is about to be started, in place of a running one
     environ: Mapping[str, str]  # its environment; default: this process's
@@ -85,6 +86,7 @@ def request(locks: Sequence[Lock], stage: Stage | None, sources: Sources) -> Req
         quick=sources.get("quick", False),
         rehash=sources.get("rehash", False),
         deep=sources.get("deep", False),
+        probe_generate=sources.get("probe_generate", False),
         cache=sources.get("cache", "auto"),
         command=started.argv if started else (),
         unread=started.unread if started else "",

@@ -60,6 +60,8 @@ sources = _stack(
     click.option("--rehash", is_flag=True, help="Hash again what the digest cache holds."),
     click.option("--cached", is_flag=True, help="Use the digest cache on network and FUSE file systems too."),
     click.option("--deep", is_flag=True, help="Look for edited packages too, and ask what only an import can tell."),
+    click.option("--probe-generate", is_flag=True,
+                 help="Let the server generate a token or two, where that shows more: vLLM's sampling defaults in force."),
 )  # fmt: skip
 """Where an observation comes from: `observe`, `verify`."""
 

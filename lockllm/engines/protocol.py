@@ -117,7 +117,7 @@ class MayBeMissing(str):
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """One fixed request that only looks. `generates` marks those that make tokens: none of them is asked."""
+    """One fixed request that only looks. `generates` marks those that make a token: they need --probe-generate."""
 
     path: str
     method: str = "GET"

@@ -78,6 +78,9 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
     _files(collector, looked, request.edition)
     if replies is not None:
         collector.checks.append(replies.check)
+    if request.probe_generate:
+        word = replies.generated if replies is not None else "no running server was asked: nothing was generated"
+        collector.warnings.append(f"--probe-generate: {word}")
     if engine is not None:
         _rules(collector, request, found, engine, replies, looked, host, versions)
     served_model.look(collector, request, found, replies)
@@ -259,7 +262,10 @@ def _ask(request: Request, target: Target) -> Replies:
     assert target.address is not None
     headers = http.key_headers(request.api_key, request.headers)
     rounds = _ROUNDS if target.elsewhere is not None else 1
-    return endpoints.ask(target.address, target.engine, headers, request.timeout, likely=request.engine, rounds=rounds)
+    return endpoints.ask(
+        target.address, target.engine, headers, request.timeout, likely=request.engine, rounds=rounds,
+        generate=request.probe_generate,
+    )  # fmt: skip
 
 
 def _libraries(target: Target, installed: Any, hashing: bool) -> Any:

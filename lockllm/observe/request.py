@@ -60,6 +60,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     claims: bool = False  # weights that claim a digest are not read
     rehash: bool = False
     deep: bool = False
+    probe_generate: bool = False  # whether requests that make a token may be sent
     cache: str = "auto"  # of digests: auto, any, off
     blake3: bool = False
     clock: bool | None = None  # whether the locked template reads it

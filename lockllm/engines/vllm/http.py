@@ -24,10 +24,16 @@ SERVER_INFO = Probe(path="/server_info?config_format=json")
 TOKENIZE = Probe(path="/tokenize", method="POST", body={"prompt": "Hello", "add_special_tokens": True})
 TOKENIZER_INFO = Probe(path="/tokenizer_info")
 RENDER = Probe(path="/v1/chat/completions/render", method="POST", body={"messages": _ASK})
-RESPONSES = Probe(path="/v1/responses", method="POST", body={"input": "Hello", "max_output_tokens": 1}, generates=True)
+RESPONSES = Probe(
+    path="/v1/responses", method="POST", body={"input": "Hello", "max_output_tokens": 1, "store": False}, generates=True
+)
 CHAT = Probe(path="/v1/chat/completions", method="POST", body={"messages": _ASK, "max_tokens": 1}, generates=True)
 PROBES = (VERSION, MODELS, METRICS, SERVER_INFO, TOKENIZE, TOKENIZER_INFO, RENDER, RESPONSES, CHAT)
-"""Paths that only look or compute. Two generate a token: one echoes the temperature in force, one the fingerprint."""
+"""Paths that only look or compute. Two generate a token, and show what no open endpoint shows.
+
+The response of `/v1/responses` holds the sampling parameters of the request, resolved by the defaults in force (0.31.0 to
+0.33.0, `entrypoints/openai/responses/protocol.py`: `ResponsesResponse.from_request`); a chat completion the fingerprint.
+"""
 
 _DEV = "start the server with VLLM_SERVER_DEV_MODE=1, or name its log with --log"
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -201,10 +207,12 @@ def _rendered(answer: Answer) -> Iterator[Reading]:
 
 
 def _echoed(answer: Answer) -> Iterator[Reading]:
+    """The parameters of a request that set none. A temperature of 0 puts `top_p` out of force (`SamplingParams`)."""
     body = answer.json
     if not isinstance(body, dict):
         return
-    for name in ("temperature", "top_p", "presence_penalty", "frequency_penalty"):
+    greedy = body.get("temperature") == 0
+    for name in ("temperature", *(() if greedy else ("top_p",)), "presence_penalty", "frequency_penalty"):
         value = body.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             yield seen(("sampling", name), value, f"{answer.source}: {name}", By.ENDPOINT)

@@ -57,9 +57,14 @@ _SEEN = {
     "serve.kv_cache_dtype": "GET /metrics: vllm:cache_config_info, where it is not auto",
     "serve.gpu_memory_share": "GET /metrics: vllm:cache_config_info",
     "chat_template.sha256": "GET /tokenizer_info with --enable-tokenizer-info-endpoint",
+    **{
+        f"serve.{each}_parallel_size": "POST /v1/chat/completions with --probe-generate: system_fingerprint, 0.21.0 and later"
+        for each in ("tensor", "pipeline", "data")
+    },
     "serve.attention_backend": "the start log",
     "serve.batch_invariant": "GET /server_info with VLLM_SERVER_DEV_MODE=1",
 }
+_ECHOES = frozenset(f"sampling.{each}" for each in ("temperature", "top_p", "presence_penalty", "frequency_penalty"))
 _ECHOED = "POST /v1/chat/completions/render with --enable-scale-out"
 
 
@@ -119,8 +124,8 @@ def _seen_at(fact: Fact[Any]) -> str:
 
     key = fact.key
     told = [_SEEN[key]] if key in _SEEN else []
-    if key.startswith("sampling.") and key.rpartition(".")[2] in ("temperature", "top_p"):
-        told.append(_ECHOED)
+    if key in _ECHOES:
+        told += [_ECHOED, "POST /v1/responses with --probe-generate"]
     if any(key == each for each, _, _ in LEAVES) or key in ("serve.quantization", "serve.generation_config"):
         told.append("GET /server_info with VLLM_SERVER_DEV_MODE=1")
     if key in DUMPED.values() or any(key == row[0] for row in (*FIRST, *LAST, *SAID)):

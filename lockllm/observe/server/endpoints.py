@@ -35,6 +35,7 @@ class Replies(msgspec.Struct, frozen=True, kw_only=True):
     silences: tuple[Silence, ...] = ()
     again: bool = False  # whether all is asked more than once
     rounds: tuple[tuple[Answer, ...], ...] = ()  # the answers to the same questions, asked again, where all came
+    generated: str = ""  # what --probe-generate sent, or why nothing
     prompts: Served | None = None  # the fixed conversations as it renders them, where it has an endpoint that does
 
     @property
@@ -101,20 +102,39 @@ def ask(
     *,
     likely: str | None = None,
     rounds: int = 1,
+    generate: bool = False,
 ) -> Replies:
     """Ask the probes of an engine; where none is known, those of all, and tell by the answers which one it is.
 
     `likely` is the engine that was locked: asked before the others. `rounds` is how often all is asked; `seconds` is the
-    time for everything.
+    time for everything. `generate`: the probes that make a token are asked too, once, of an engine that is known by then.
     """
     line = _Line(address=address, headers=headers, until=time.monotonic() + seconds)
-    said = _first_round(line, engine, likely)
-    if said.engine is None or rounds < 2:
-        return said
-    probes = [answer.probe for answer in said.answers]
+    replies = _first_round(line, engine, likely)
+    probes = [answer.probe for answer in replies.answers]
+    if generate:
+        replies = _generated(line, replies)
+    if replies.engine is None or rounds < 2:
+        return replies
     more = (_asked(line, probes)[0] for _ in range(rounds - 1) if time.monotonic() < line.until)
     whole = tuple(each for each in more if len(each) == len(probes))
-    return msgspec.structs.replace(said, rounds=whole, again=True)
+    return msgspec.structs.replace(replies, rounds=whole, again=True)
+
+
+def _generated(line: _Line, replies: Replies) -> Replies:
+    """The same with the answers that cost the server a token each, and a word on what was sent."""
+    if replies.engine is None:
+        return msgspec.structs.replace(replies, generated="no engine that is known answered: nothing was generated")
+    probes = [probe for probe in replies.engine.probes if probe.generates]
+    if not probes:
+        word = f"no request that generates shows more of {replies.engine.name} than the others: none was sent"
+        return msgspec.structs.replace(replies, generated=word)
+    several = line.ask(probes)
+    answers = tuple(each for each in several if isinstance(each, Answer))
+    sent = ", ".join(f"{probe.method} {probe.path}" for probe in probes)
+    refused = "".join(f"; {each.reason}" for each in several if isinstance(each, Silence))
+    word = f"the server was asked to generate {len(probes)} tokens: {sent}{refused}"
+    return msgspec.structs.replace(replies, answers=(*replies.answers, *answers), generated=word)
 
 
 def _size(value: Any) -> int:
