@@ -53,7 +53,10 @@ def engines(home: Path, addresses: list[str]) -> Iterator[tuple[list[int], int]]
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()
-        argv = [[home / "bin/vllm", "serve", f"model-{at}", each, str(port)] for at, each in enumerate(addresses)]
+        argv = [
+            [home / "bin/vllm", "serve", f"model-{at}", each, str(port), "--port=0"]
+            for at, each in enumerate(addresses)
+        ]
         yield [stack.enter_context(hosts.running(words))[0] for words in argv], port
 
 

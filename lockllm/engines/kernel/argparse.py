@@ -74,10 +74,22 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[Word, ...]  # every occurrence, in the order in which they take effect
     positionals: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    repeated: tuple[str, ...] = ()  # options given again with another value: only the last one counts
 
     def last(self) -> dict[str, Word]:
         """The word in force on each option: the last one."""
         return {word.name: word for word in self.words}
+
+
+def _repeated(words: Sequence[Word], options: Table) -> tuple[str, ...]:
+    adds = {option.name for option in options.options if option.take is Take.APPEND}
+    first: dict[str, Word] = {}
+    lost: dict[str, str] = {}
+    for word in words:
+        before = first.setdefault(word.name, word)
+        if word.known and word.name not in adds and word.value != before.value:
+            lost[word.name] = word.flag
+    return tuple(lost.values())
 
 
 class _Match(msgspec.Struct):
@@ -122,7 +134,8 @@ def parse(argv: Sequence[str], options: Table, *, underscores: bool = False, dot
         arguments = list(_arguments(rest, at, options))
         used = _apply(match, arguments, words, problems)
         at += used
-    return Parsed(words=tuple(words), positionals=tuple(positionals), problems=tuple(problems))
+    repeated = _repeated(words, options)
+    return Parsed(words=tuple(words), positionals=tuple(positionals), problems=tuple(problems), repeated=repeated)
 
 
 def canonical(flag: str) -> str:

@@ -152,6 +152,11 @@ class Collect:
             status = CheckStatus.FAIL if sure else CheckStatus.UNKNOWN
             self.finding("check.flags_accepted", status, detail, release, "remove it, or spell it as this release does")
 
+    def repeated(self, flags: Iterable[str]) -> None:
+        """Options that are given more than once: a value was lost."""
+        for flag in dict.fromkeys(flags):
+            self.warnings.append(f"{flag} is given more than once: only the last value counts")
+
     def checks(self) -> tuple[Check, ...]:
         """The findings so far, one for each name: a failure hides what could not be told."""
         found: dict[str, Check] = {}

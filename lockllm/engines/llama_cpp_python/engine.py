@@ -105,6 +105,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     into = Collect(name, live)
     parsed = parse(form.args, TABLE)
     into.refuse(parsed.problems, _release(version) is not None, f"llama-cpp-python {version}")
+    into.repeated(parsed.repeated)
     told: dict[str, tuple[Any, str]] = {
         setting: (_typed(setting, env[setting.upper()]), f"variable {setting.upper()}")
         for setting in _ROLES

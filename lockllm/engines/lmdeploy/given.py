@@ -23,6 +23,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     told = Collect(NAME, live)
     parsed = parse(form.args, options.TABLE)
     told.refuse(parsed.problems, False, "lmdeploy 0.18")
+    told.repeated(parsed.repeated)
     for word in parsed.words:
         _word(told, word)
     if parsed.positionals:

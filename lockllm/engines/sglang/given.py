@@ -62,10 +62,11 @@ def given(
 ) -> Given:
     """What the command says. Without a version it is read as the newest release that takes all of it."""
     told = Collect(NAME, live)
-    words = _without_router(form, _positional(form))
-    words, spans = _with_file(words, files, options.release(version or options.NEWEST, installed), version, told)
+    typed = _without_router(form, _positional(form))
+    words, spans = _with_file(typed, files, options.release(version or options.NEWEST, installed), version, told)
     parsed, used = read(words, version, installed)
     _refuse(told, parsed, used, version, installed)
+    told.repeated(parse(typed, used.table).repeated)
     for flag in without_effect(parsed, used):
         told.finding(
             "check.settings_take_effect", CheckStatus.FAIL,

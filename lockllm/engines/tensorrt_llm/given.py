@@ -50,6 +50,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     told = Collect(NAME, live)
     parsed = parse(form.args, options.TABLE)
     told.refuse(exact(parsed, options.TABLE), False, "trtllm-serve")
+    told.repeated(parsed.repeated)
     for word in parsed.words:
         _word(told, word, files)
     if parsed.positionals:

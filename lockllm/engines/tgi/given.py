@@ -29,6 +29,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
         told.by = By.WORKER
     parsed = parse(form.args, options.TABLE)
     told.refuse(exact(parsed, options.TABLE), True, "text-generation-launcher")
+    told.repeated(parsed.repeated)
     named = {word.name for word in parsed.words}
     for name in sorted(env):
         option = options.BY_VARIABLE.get(name)

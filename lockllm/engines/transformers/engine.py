@@ -106,6 +106,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     numbers = _release(version)
     problems = [problem for problem in parsed.problems if problem.flag.lstrip("-").replace("-", "_") not in GONE]
     into.refuse(problems, numbers is not None and numbers >= _READ, f"transformers {version}")
+    into.repeated(parsed.repeated)
     revision = None
     for word in parsed.last().values():
         if word.name == "model_revision":

@@ -5,6 +5,7 @@ Dead variables, settings without effect, determinism that does not hold.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -46,9 +47,22 @@ def tell(
     for check in variables.checks(env, version):
         found.finding(check.name, check.status, check.detail, check.source, check.fix)
     _forced(found, held, env, version)
+    _port(found, env)
     if (word := env.get(variables.BATCH_INVARIANT)) and variables.number_truth(word):
         status, detail, fix = _invariant(held, env, version, host)
         found.finding(_NAME, status, detail, f"variable {variables.BATCH_INVARIANT}", fix)
+
+
+def _port(found: Collect, env: Mapping[str, str]) -> None:
+    """Kubernetes sets VLLM_PORT to an address where a service is called `vllm` (`envs.py: get_vllm_port`)."""
+    text = env.get("VLLM_PORT")
+    if text is None or re.fullmatch(r"\s*[+-]?\d+\s*", text):
+        return
+    what = "an address, as Kubernetes sets it for a service called vllm" if "://" in text else "no whole number"
+    found.finding(
+        "check.flags_accepted", CheckStatus.FAIL, f"VLLM_PORT is {what}: vLLM does not start", "variable VLLM_PORT",
+        "rename the service, or set enableServiceLinks: false",
+    )  # fmt: skip
 
 
 def _forced(found: Collect, held: Mapping[Path, Any], env: Mapping[str, str], version: str | None) -> None:

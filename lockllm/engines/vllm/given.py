@@ -32,6 +32,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     parsed: Parsed
     config: Config
     typed: frozenset[str]  # options that stand on the command line itself, not in the YAML file
+    repeated: tuple[str, ...] = ()  # those that stand there more than once
 
 
 def given(
@@ -47,6 +48,7 @@ def given(
     found.secrets += variables.secrets(env)
     said = read(form, files, version, installed)
     _refused(found, form, said, version, installed)
+    found.repeated(said.repeated)
     _model(found, form, said)
     words = refusals.in_force(said.parsed)
     for word in words.values():
@@ -116,7 +118,10 @@ def _by(form: Form, files: Mapping[str, str], release: str, table: Table, *, sur
     if settings.arguments:
         typed = parse(_rewritten(form, (), release), table, underscores=True, dotted=dotted)
     names = frozenset(word.name for word in typed.words)
-    return Reading(release=release, table=table, sure=sure, parsed=parsed, config=settings, typed=names)
+    repeated = typed.repeated
+    return Reading(
+        release=release, table=table, sure=sure, parsed=parsed, config=settings, typed=names, repeated=repeated
+    )
 
 
 def _older(form: Form, said: Reading) -> list[str]:

@@ -77,10 +77,10 @@ def problems(form: Form, module: bool, parsed: Parsed, known: Lists, version: st
         known_names = ", ".join(sorted(known.parsers[word.name]))
         found.append(Problem(flag=word.flag, reason=f"{str(word.value)[:40]!r} is none of {known_names}"))
     for word in parsed.words:
+        open_ = _unset(word) or unresolved(word.value)
         if word.name in known.json and not _unset(word) and not all(_is_json(word, text, known) for text in word.typed):
             found.append(Problem(flag=word.flag, reason="its value is no JSON"))
-        open_ = _unset(word) or unresolved(word.value)
-        if word.name in known.keys and not isinstance(word.value, dict) and not open_:
+        elif word.name in known.keys and not isinstance(word.value, dict) and not open_:
             found.append(Problem(flag=word.flag, reason="its JSON is no object"))
         if word.name == "lora_modules":
             found += _adapters(word)
