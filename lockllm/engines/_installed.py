@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from lockllm.engines import Default, Installed
 from lockllm.engines._evaluate import ODD, Scope, TooMuch
 from lockllm.engines._parsers import Added, Follower, Parser, arity
 from lockllm.engines._plain import plain_default, tellable
-from lockllm.engines._source import UNKNOWN, Field, Unknown
+from lockllm.engines._source import UNKNOWN, Call, Field, Function, Unknown
 from lockllm.engines.kernel.argparse import Option, Table, Take, table
 from lockllm.engines.kernel.values import Kind
 
@@ -44,7 +45,13 @@ def placed(follower: Follower, field: Field | None) -> Any:
     """The default of a field and its place; UNKNOWN where only a run makes it."""
     if field is None or field.default is None:
         return UNKNOWN
-    value = plain_default(follower.value(field.default, Scope(module=field.owner.module, owner=field.owner)))
+    scope = Scope(module=field.owner.module, owner=field.owner)
+    value = follower.value(field.default, scope)
+    factory = value.named.get("default_factory") if isinstance(value, Call) else None
+    if isinstance(factory, Function) and isinstance(factory.node, ast.Lambda):
+        value = follower.value(factory.node.body, scope)
+    else:
+        value = plain_default(value)
     return value if isinstance(value, (Unknown, Placed)) else Placed(value, f"{field.owner.module.path}: {field.name}")
 
 

@@ -120,7 +120,8 @@ def _get_args(call: Call) -> Any:
 
 
 KNOWN: dict[str, Callable[[Call], Any]] = {
-    "list": _collected(list), "tuple": _collected(tuple), "set": _collected(set), "sorted": _collected(sorted),
+    "list": _collected(list), "tuple": _collected(tuple), "set": _collected(set), "frozenset": _collected(set),
+    "sorted": _collected(sorted),
     "typing.get_args": _get_args, "typing_extensions.get_args": _get_args,
 }  # fmt: skip
 """Functions of no file of a package that are known, by their whole name."""

@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from lockllm.engines.kernel.argparse import Take
 from lockllm.engines.kernel.releases import order
+from lockllm.engines.kernel.values import Kind
 
 Steps: TypeAlias = tuple[tuple[Any, ...], ...]
 NOTHING = msgspec.UNSET
@@ -24,7 +26,7 @@ class ReleaseData(msgspec.Struct, frozen=True, kw_only=True):
     """The data file of one engine."""
 
     releases: tuple[str, ...]  # those whose sources were read, oldest first
-    options: Mapping[str, Steps]  # what an option takes, then its spellings beside `--` and its name
+    options: Mapping[str, Steps] = {}  # what an option takes, then its spellings beside `--` and its name
     values: Mapping[str, Steps] = {}  # option, or path of a key inside its JSON -> the words that it takes
     keys: Mapping[str, Steps] = {}  # option, or path of an object inside its JSON -> the keys that it takes
     registered: Mapping[str, Steps] = {}  # option -> the words that are registered for it, plugins apart
@@ -87,3 +89,16 @@ def changed(before: set[str] | None, value: str | Sequence[str]) -> set[str]:
     return {*(before or ()), *(word[1:] for word in each if word[0] == "+")} - {
         word[1:] for word in each if word[0] == "-"
     }
+
+
+def shape(word: str, named: Mapping[str, tuple[Take, Kind]]) -> tuple[Take, Kind]:
+    """What an option takes, by its word in the data file: one that an engine names, else `any:int`."""
+    if word in named:
+        return named[word]
+    take, _, kind = word.partition(":")
+    return Take(take), Kind(kind)
+
+
+def shape_word(take: Take, kind: Kind, named: Mapping[str, tuple[Take, Kind]]) -> str:
+    """The word for what an option takes."""
+    return next((word for word, held in named.items() if held == (take, kind)), f"{take.value}:{kind.value}")

@@ -37,17 +37,7 @@ def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
 def read(version: str, sources: Mapping[str, str]) -> Installed:
     """The options of a release by the source of its package."""
     try:
-        follower = Follower("sglang", sources, ("load_general_plugins",))
-        module = follower.module(_ARGUMENTS)
-        owner = follower.top(module, "ServerArgs") if module is not None else UNKNOWN
-        made = follower.member(owner, "add_cli_args") if isinstance(owner, Class) else UNKNOWN
-        parser = Parser()
-        if module is not None and isinstance(owner, Class) and isinstance(made, Function):
-            fields = _fields(follower, module, owner)
-            follower.intrinsics["add_cli_args_from_dataclass"] = lambda call: _annotated(follower, call, fields, owner)
-            follower.intrinsics["_declared_default"] = lambda call: placed(follower, fields.get(call.args[0]))
-            follower.follow(made, (parser,))
-        path = module.path if module is not None else "sglang/srt/server_args.py"
+        follower, path, parser = followed(sources)
         grammar = _grammar(version)
         told = gather(follower, version, path, parser, grammar)
         return msgspec.structs.replace(told, standing=_standings(follower, parser, grammar))
@@ -55,6 +45,21 @@ def read(version: str, sources: Mapping[str, str]) -> Installed:
         return Installed(
             version=version, problem=f"the options of SGLang {version} are of a shape that cannot be followed"
         )
+
+
+def followed(sources: Mapping[str, str]) -> tuple[Follower, str, Parser]:
+    """The parser of the server, filled, the file that fills it, and what followed it."""
+    follower = Follower("sglang", sources, ("load_general_plugins",))
+    module = follower.module(_ARGUMENTS)
+    owner = follower.top(module, "ServerArgs") if module is not None else UNKNOWN
+    made = follower.member(owner, "add_cli_args") if isinstance(owner, Class) else UNKNOWN
+    parser = Parser()
+    if module is not None and isinstance(owner, Class) and isinstance(made, Function):
+        fields = _fields(follower, module, owner)
+        follower.intrinsics["add_cli_args_from_dataclass"] = lambda call: _annotated(follower, call, fields, owner)
+        follower.intrinsics["_declared_default"] = lambda call: placed(follower, fields.get(call.args[0]))
+        follower.follow(made, (parser,))
+    return follower, module.path if module is not None else "sglang/srt/server_args.py", parser
 
 
 def is_listed(version: str) -> bool:

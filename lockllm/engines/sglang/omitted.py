@@ -15,6 +15,9 @@ _NAMED = {parse(key): name for name, key in FACTS.items()} | {
     ("serve", "structured_output"): "grammar_backend", ("serve", "chunked_prefill_size"): "chunked_prefill_size",
 }  # fmt: skip
 
+_AS_TYPED = frozenset({"radix_eviction_policy"})
+"""Options of which the release remembers whether they were given (`_radix_eviction_policy_explicitly_set`, since 0.5.20)."""
+
 
 def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
     """The values that mean the same as leaving the setting out; none where that is not known."""
@@ -22,7 +25,7 @@ def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
     if not release:
         return ()
     name = _NAMED.get(path) or option(path)
-    default = constant(DATA, name, release)
+    default = constant(DATA, name, release) if name not in _AS_TYPED else NOTHING
     if default is NOTHING:
         return ()
     if name == "device" and default is None and (platform := text(known, "host", "platform")):

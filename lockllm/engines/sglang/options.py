@@ -5,7 +5,6 @@ Read from the parsers that `srt/server_args.py` (0.3.4 to 0.5.18) and `srt/arg_g
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -14,7 +13,7 @@ import msgspec
 
 from lockllm.engines import Installed, Names
 from lockllm.engines.kernel.argparse import Option, Table, Take, table
-from lockllm.engines.kernel.release_data import NOTHING, at, load, words
+from lockllm.engines.kernel.release_data import NOTHING, at, load, shape, words
 from lockllm.engines.kernel.values import Kind
 from lockllm.facts.fact import Path
 
@@ -22,7 +21,7 @@ DATA = load("sglang")
 VERSIONS = DATA.releases
 NEWEST = VERSIONS[-1]
 
-_TAKES = {
+TAKES = {
     "switch": (Take.SWITCH, Kind.TEXT),
     "retired": (Take.SWITCH, Kind.TEXT),  # replaced by another option; still in force
     "idle": (Take.SWITCH, Kind.TEXT),  # accepted with a warning, and nothing comes of it
@@ -39,7 +38,6 @@ _TAKES = {
     "floats": (Take.MANY, Kind.NUMBER),
     "float?": (Take.MAYBE, Kind.NUMBER),
     "json": (Take.ONE, Kind.STRICT_JSON),
-    "jsonlist": (Take.ONE, Kind.STRICT_JSON),
     "bool1": (Take.ONE, Kind.TEXT),
 }
 
@@ -148,41 +146,46 @@ SECRETS = frozenset({"api_key", "admin_api_key", "ssl_keyfile_password", "waterm
 
 OPERATIONAL_BECAUSE = {
     "where and under which name it is reached": (
-        "host port served_model_name fastapi_root_path grpc_.* smg_.* enable_http_worker_reuseport gated_launch_port"
+        "enable_http_worker_reuseport fastapi_root_path gated_launch_port grpc_mode grpc_port "
+        "grpc_response_timeout_secs host port served_model_name smg_grpc_mode smg_http_sidecar_port"
     ),
     "who may ask, and how the connection is secured": (
-        "api_key_file ssl_.* enable_ssl_refresh enable_http2 http2_.* allowed_media_domains"
+        "allowed_media_domains enable_http2 enable_ssl_refresh http2_initial_connection_window_size "
+        "http2_max_concurrent_streams ssl_ca_certs ssl_certfile ssl_keyfile"
     ),
     "its content is read in its place": "config",
     "what is written to logs": (
-        "log_.* show_time_cost decode_log_interval crash_dump_folder uvicorn_.* enable_request_time_stats_logging"
+        "crash_dump_folder decode_log_interval enable_request_time_stats_logging log_level log_level_http log_requests "
+        "log_requests_format log_requests_level log_requests_target show_time_cost uvicorn_access_log_exclude_prefixes"
     ),
     "what is measured": (
-        "enable_metrics.* otlp_.* oltp_.* enable_trace trace_modules bucket_.* collect_tokens_histogram "
-        "prompt_tokens_buckets generation_tokens_buckets tokenizer_metrics_.* export_metrics_to_file.* stat_loggers "
-        "kv_events_config extra_metric_labels forward_pass_metrics_.* enable_forward_pass_metrics enable_mfu_metrics "
-        "load_snapshot_publish_interval load_publish_endpoint load_watch_interval expert_balancedness_report_mode "
-        "expert_distribution_recorder_.* enable_expert_distribution_metrics enable_layerwise_nvtx_marker "
-        "prefill_delayer_.*_buckets enable_profile_cuda_graph spec_trace_dir msprobe_dump_config "
-        "debug_tensor_dump_(output_folder|layers|prefill_only)"
+        "bucket_e2e_request_latency bucket_inter_token_latency bucket_time_to_first_token collect_tokens_histogram "
+        "debug_tensor_dump_layers debug_tensor_dump_output_folder debug_tensor_dump_prefill_only "
+        "enable_expert_distribution_metrics enable_forward_pass_metrics enable_layerwise_nvtx_marker enable_metrics "
+        "enable_metrics_for_all_schedulers enable_mfu_metrics enable_profile_cuda_graph enable_trace "
+        "expert_balancedness_report_mode expert_distribution_recorder_buffer_size expert_distribution_recorder_mode "
+        "export_metrics_to_file export_metrics_to_file_dir extra_metric_labels forward_pass_metrics_ipc_name "
+        "forward_pass_metrics_worker_id generation_tokens_buckets kv_events_config load_publish_endpoint "
+        "load_snapshot_publish_interval load_watch_interval msprobe_dump_config oltp_traces_endpoint otlp_service_name "
+        "otlp_traces_endpoint prefill_delayer_forward_passes_buckets prefill_delayer_wait_seconds_buckets "
+        "prompt_tokens_buckets spec_trace_dir tokenizer_metrics_allowed_custom_labels "
+        "tokenizer_metrics_custom_labels_header trace_modules"
     ),
     "what answers carry beside the text, and in how many pieces": "enable_cache_report stream_interval weight_version",
     "where files are put": (
-        "file_storage_(path|pth) download_dir modelopt_(checkpoint_save|export)_path weight_cache_(socket|timeout) "
-        "delete_ckpt_after_loading"
+        "delete_ckpt_after_loading download_dir file_storage_path file_storage_pth modelopt_checkpoint_save_path "
+        "modelopt_export_path weight_cache_socket weight_cache_timeout"
     ),
     "how the parts of one server find each other, and how long they wait": (
-        "dist_init_addr dist_timeout nccl_port watchdog_timeout soft_watchdog_timeout pdlb_url "
-        "disaggregation_bootstrap_port encoder_bootstrap_port engine_info_bootstrap_port encoder_urls "
-        "encoder_register_urls elastic_ep_scale_timeout mm_per_request_timeout "
-        "remote_instance_weight_loader_(backend|send_weights_group_ports|start_seed_via_transfer_engine)"
+        "disaggregation_bootstrap_port dist_init_addr dist_timeout elastic_ep_scale_timeout encoder_bootstrap_port "
+        "encoder_register_urls encoder_urls engine_info_bootstrap_port mm_per_request_timeout nccl_port pdlb_url "
+        "remote_instance_weight_loader_backend remote_instance_weight_loader_send_weights_group_ports "
+        "remote_instance_weight_loader_start_seed_via_transfer_engine soft_watchdog_timeout watchdog_timeout"
     ),
-    "how its processes are cared for": "gc_.* custom_sigquit_handler warmups skip_server_warmup",
+    "how its processes are cared for": "custom_sigquit_handler gc_threshold gc_warning_threshold_secs skip_server_warmup warmups",
 }
-"""Reason -> options that lock nothing, because they move no token, as patterns over names."""
-_OPERATIONAL = re.compile(
-    "(" + "|".join(name for names in OPERATIONAL_BECAUSE.values() for name in names.split()) + r")\Z"
-)
+"""Reason -> options that lock nothing, because they move no token: each was read in the release's own help."""
+OPERATIONAL = frozenset(name for names in OPERATIONAL_BECAUSE.values() for name in names.split())
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,7 +207,7 @@ def release(version: str, installed: Installed | None = None) -> Release:
 
 def operational(name: str) -> bool:
     """Whether an option locks nothing: names, ports, logs, metrics, TLS, rendezvous."""
-    return bool(_OPERATIONAL.match(name))
+    return name in OPERATIONAL
 
 
 @lru_cache(maxsize=64)
@@ -247,7 +250,7 @@ def _held(version: str) -> Iterator[tuple[str, str]]:
 
 def _option(name: str, text: str) -> Option:
     kind, *others = text.split()
-    take, value = _TAKES[kind]
+    take, value = shape(kind, TAKES)
     long = name.replace("_", "-")
     flags = tuple(others[1:]) if others[:1] == ["-"] else (f"--{long}", *others)
     value = Kind.JSON_OR_TEXT if long in JSON and value is Kind.TEXT else value

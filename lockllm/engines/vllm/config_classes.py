@@ -29,14 +29,26 @@ def kwargs(follower: Follower, owner: Class | None) -> Any:
     names: Mapping[str, Any] = arguments.names if arguments is not None else {}
     found: dict[str, dict[str, Any]] = {}
     for name, field in follower.fields(owner).items():
-        hints = list(_hints(follower, _annotation(follower, field), field.owner))
+        hints = hints_of(follower, field)
         if any(isinstance(each, Generic) and each.name in ("ClassVar", "InitVar") for each in hints):
             continue
         told = _takes(follower, hints, names)
+        if told.get("choices") and None in hints:
+            told["choices"].append(None)
         if told.get("type") == Foreign("int") and name in special:
             told["type"] = Foreign(special[name])
         found[name] = {"default": placed(follower, field), **told}
     return found
+
+
+def hints_of(follower: Follower, field: Field) -> list[Any]:
+    """The types that the annotation of a field names, one by one."""
+    return list(_hints(follower, _annotation(follower, field), field.owner))
+
+
+def config_class(follower: Follower, field: Field) -> Class | None:
+    """The configuration class that a field holds."""
+    return _dataclass(follower, hints_of(follower, field))
 
 
 def default_of(follower: Follower, owner: Class | None, name: Any) -> Any:
@@ -65,8 +77,8 @@ def _takes(follower: Follower, hints: list[Any], names: Mapping[str, Any]) -> di
     if "is_dict_subclass" in names:
         hints = [Foreign("dict") if _is_dict(follower, each) else each for each in hints]
     types = {_type(each) for each in hints}
-    if any(isinstance(each, Class) and _is_dataclass(follower, each) for each in hints):
-        return {"type": Foreign("json.loads")}
+    if (inner := _dataclass(follower, hints)) is not None:
+        return {"type": Foreign("json.loads"), "config": inner}
     if types == {"bool", "str", "None"} and "NEEDS_HELP" in names:
         return {"type": Foreign("str"), "nargs": "?", "const": True}
     if "bool" in types:
@@ -140,6 +152,10 @@ def _type(hint: Any) -> str:
     return {"List": "list", "Dict": "dict", "Set": "set", "Tuple": "tuple", "Type": "type", "NoneType": "None"}.get(
         name, name
     )
+
+
+def _dataclass(follower: Follower, hints: list[Any]) -> Class | None:
+    return next((each for each in hints if isinstance(each, Class) and _is_dataclass(follower, each)), None)
 
 
 def _is_dataclass(follower: Follower, each: Class) -> bool:

@@ -42,16 +42,22 @@ def installed(version: str, sources: Mapping[str, str]) -> Installed | None:
 
 def read(version: str, sources: Mapping[str, str]) -> Installed:
     """The options of a release by the source of its package."""
-    follower = Follower("vllm", sources, _HARMLESS)
-    follower.intrinsics["get_kwargs"] = lambda call: kwargs(follower, _first(call))
-    follower.intrinsics["get_field"] = lambda call: default_of(follower, _first(call), call.args[1])
     try:
-        path, parser = _parser(follower)
+        follower, path, parser = followed(sources)
         return gather(follower, version, path or "vllm/entrypoints", parser, _grammar(follower, version))
     except TOO_ODD:
         return Installed(
             version=version, problem=f"the options of vLLM {version} are of a shape that cannot be followed"
         )
+
+
+def followed(sources: Mapping[str, str]) -> tuple[Follower, str, Parser]:
+    """The parser of `vllm serve`, filled, the file that fills it, and what followed it."""
+    follower = Follower("vllm", sources, _HARMLESS)
+    follower.intrinsics["get_kwargs"] = lambda call: kwargs(follower, _first(call))
+    follower.intrinsics["get_field"] = lambda call: default_of(follower, _first(call), call.args[1])
+    path, parser = _parser(follower)
+    return follower, path, parser
 
 
 def is_listed(version: str) -> bool:

@@ -16,6 +16,8 @@ _NAMED: Mapping[Path, str] = {
     **{("serve", name): name for name in SAME_TAIL},
     **{path: name for name, path in NEUTRAL.items()},
 }
+_OFF = frozenset({"enable_lora"})
+"""Switches that the parser leaves None, and `EngineArgs` has false: None is off too."""
 _CPU: Mapping[str, Any] = {"block_size": 128, "distributed_executor_backend": "mp", "async_scheduling": False}
 """What `platforms/cpu.py` of 0.32.0 puts in the place of an option that was left out (no MLA, one server)."""
 _CPU_READ = "0.32.0"
@@ -29,7 +31,7 @@ def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
         return ()
     name = _NAMED.get(path) or (f"speculative_config.{path[2]}" if path[1:2] == ("speculative",) else option(path))
     default = constant(DATA, name, release)
-    told = () if default is NOTHING else (default,)
+    told = () if default is NOTHING else (default, False) if name in _OFF and default is None else (default,)
     return (*told, *_resolved(name, default, release, known))
 
 

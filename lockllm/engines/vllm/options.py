@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from lockllm.engines import Names
 from lockllm.engines.kernel.argparse import Option, Table, Take, table
-from lockllm.engines.kernel.release_data import NOTHING, Steps, at, load
+from lockllm.engines.kernel.release_data import NOTHING, Steps, at, load, shape
 from lockllm.engines.kernel.releases import at_least, below, beyond, order
 from lockllm.engines.kernel.values import Kind
 from lockllm.facts.fact import Path
@@ -112,7 +112,7 @@ NAMED_FILES: Mapping[Path, Names] = {
 }
 """Facts whose value is the path of something that is read."""
 
-_TAKES = {
+TAKES = {
     "switch": (Take.SWITCH, Kind.TEXT),
     "both": (Take.BOTH, Kind.TEXT),
     "boolean": (Take.BOOLEAN, Kind.TEXT),
@@ -184,8 +184,8 @@ def last_spelled(name: str, steps: Steps) -> Iterator[tuple[str, frozenset[str]]
 
 def _option(name: str, text: str, read: str) -> Option:
     takes, *others = text.split()
-    take, kind = _TAKES[takes]
-    flags = ("--" + name.replace("_", "-"), *others)
+    take, kind = shape(takes, TAKES)
+    flags = tuple(others[1:]) if others[:1] == ["-"] else ("--" + name.replace("_", "-"), *others)
     off: list[str] = []
     if take is Take.BOTH:
         long = [flag for flag in flags if flag.startswith("--")]

@@ -6,6 +6,7 @@ A value is read out of a process only where the catalogue, or the engine, names 
 from __future__ import annotations
 
 import enum
+import pkgutil
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -108,28 +109,31 @@ def _tables() -> tuple[dict[str, dict[str, Variable]], dict[str, list[Variable]]
 
 
 def _all() -> Iterator[Variable]:
-    from lockllm.facts.variables import below, engines, vllm
+    from lockllm.facts.variables import below, engines
 
-    for name, since, until, kind, effect in vllm.ROWS:
-        yield Variable(
-            name=name, engine="vllm", kind=Class(kind), effect=effect, since=since, until=until, content=name in _FILES,
-            resolved=name in _RESOLVED,
-        )  # fmt: skip
-    for engine, kind, effect, names in (*engines.ROWS, *(("", *row) for row in below.ROWS)):
+    spans = vllm_spans()
+    rows = [*(("vllm", *row) for row in vllm_rows()), *engines.ROWS, *(("", *row) for row in below.ROWS)]
+    for engine, kind, effect, names in rows:
         for word in names.split():
             found = _SPAN.fullmatch(word)
             assert found is not None, word
+            since, until = spans.pop(found[2], ("", "")) if engine == "vllm" else (found[3] or "", found[4] or "")
             yield Variable(
-                name=found[2], engine=engine, kind=Class(kind), effect=effect, since=found[3] or "", until=found[4] or "",
+                name=found[2], engine=engine, kind=Class(kind), effect=effect, since=since, until=until,
                 content=found[1] == "@", resolved=found[1] == "~",
             )  # fmt: skip
+    for name, (since, until) in spans.items():
+        yield Variable(name=name, engine="vllm", kind=Class.OPEN, since=since, until=until)
 
 
-_FILES = frozenset({"VLLM_TUNED_CONFIG_FOLDER", "VLLM_MODEL_REDIRECT_PATH"})
-_RESOLVED = frozenset(
-    """
-    VLLM_NCCL_SO_PATH VLLM_CUDART_SO_PATH VLLM_CUDA_COMPATIBILITY_PATH VLLM_RUST_FRONTEND_PATH VLLM_LORA_RESOLVER_CACHE_DIR
-    VLLM_BUILD_COMMIT VLLM_BUILD_PIPELINE VLLM_IMAGE_TAG CUDA_HOME LD_LIBRARY_PATH S3_ENDPOINT_URL
-    """.split()
-)
-"""vLLM's variables that name libraries and builds: the libraries and the build themselves are facts."""
+def vllm_rows() -> tuple[tuple[str, str, str], ...]:
+    """What a person says of vLLM's variables: class, what they move, names."""
+    from lockllm.facts.variables import vllm
+
+    return vllm.ROWS
+
+
+def vllm_spans() -> dict[str, tuple[str, str]]:
+    """Variable of vLLM -> first and last release that reads it, from the data file of `tools.refresh`."""
+    raw = pkgutil.get_data("lockllm.facts.variables", "vllm.json")
+    return msgspec.json.decode(raw or b"", type=dict[str, tuple[str, str]])

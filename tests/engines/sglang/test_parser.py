@@ -64,7 +64,7 @@ def test_an_option_with_a_list_of_words_refuses_others(words: str, version: str 
 
 def test_a_refused_word_is_named_with_those_that_would_do() -> None:
     assert failing(given("--sampling-backend", "torch"))["check.flags_accepted"] == (
-        "--sampling-backend: 'torch' is none of its words in this release: ascend, flashinfer, intel_xpu, pytorch"
+        "--sampling-backend: 'torch' is none of its words in this release: ascend, flashinfer, intel_xpu, pytorch, token_oracle"
     )
 
 
