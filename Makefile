@@ -6,7 +6,7 @@ INSTALL := -m pip install -qq --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-vllm test-hub readme lint types contracts schemas check-schemas bench fuzz mutate clean
+.PHONY: help install demo test test-vllm test-hub readme lint types contracts schemas check-schemas bench fuzz mutate refresh-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 15
@@ -98,6 +98,10 @@ mutate: .venv/stamp  ## planted faults: judge/ must catch 95 of 100; which versi
 	$(BIN)/python $(INSTALL) -e ".[mutate]"
 	rm -rf mutants
 	for each in $(MUTATE); do nice -n 19 $(BIN)/python -m tests.mutate.$$each || exit 1; done
+
+refresh-check: .venv/stamp  ## the three newest releases of vLLM and SGLang read anew: 2 GB of wheels; nothing may change
+	$(BIN)/python -m tools.refresh vllm --newest 3 --check
+	$(BIN)/python -m tools.refresh sglang --newest 3 --check
 
 schemas: .venv/stamp  ## write schemas/ from the code's own types
 	@mkdir -p schemas
