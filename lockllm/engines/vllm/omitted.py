@@ -8,6 +8,7 @@ from typing import Any
 from lockllm.engines import Context
 from lockllm.engines.kernel.omitted import constant, option, text, version
 from lockllm.engines.kernel.release_data import NOTHING
+from lockllm.engines.kernel.releases import at_least, beyond
 from lockllm.engines.vllm.case import case
 from lockllm.engines.vllm.options import DATA, NEUTRAL, SAME_TAIL
 from lockllm.facts.fact import Path
@@ -19,8 +20,11 @@ _NAMED: Mapping[Path, str] = {
 _OFF = frozenset({"enable_lora"})
 """Switches that the parser leaves None, and `EngineArgs` has false: None is off too."""
 _CPU: Mapping[str, Any] = {"block_size": 128, "distributed_executor_backend": "mp", "async_scheduling": False}
-"""What `platforms/cpu.py` of 0.32.0 puts in the place of an option that was left out (no MLA, one server)."""
-_CPU_READ = "0.32.0"
+"""What `platforms/cpu.py` of 0.31.0 to 0.33.0 puts in the place of an option that was left out (one server).
+
+The block size only for plain attention: MLA has 16 or 256, and a hybrid model's is aligned with its state pages.
+"""
+_CPU_READ = ("0.31.0", "0.33.0")
 _MLA = ("Deepseek", "Kimi", "Glm4Moe", "GlmMoe", "LongcatFlash", "MiniCPM3", "Mistral", "BailingMoe")
 
 
@@ -45,7 +49,16 @@ def _resolved(name: str, default: Any, release: str, known: Mapping[Path, Any]) 
     if name in ("runner", "convert") and default == "auto":
         kind = case(None, Context(version=release, checkpoint=known, host=known)).kind
         return () if kind != "generate" else ("generate",) if name == "runner" else ("none",)
-    if name in _CPU and default is None and platform == "cpu" and release.partition("+")[0] == _CPU_READ:
-        special = name == "block_size" and text(known, "checkpoint", "architecture").startswith(_MLA)
-        return () if special else (_CPU[name],)
+    oldest, newest = _CPU_READ
+    if (
+        name in _CPU
+        and default is None
+        and platform == "cpu"
+        and at_least(release, oldest)
+        and not beyond(release, newest)
+    ):
+        architecture = text(known, "checkpoint", "architecture")
+        kind = case(None, Context(version=release, checkpoint=known, host=known)).kind
+        plain = name != "block_size" or (kind == "generate" and not architecture.startswith(_MLA))
+        return (_CPU[name],) if plain else ()
     return ()
