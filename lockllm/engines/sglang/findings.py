@@ -18,6 +18,9 @@ from lockllm.engines.sglang.options import NEWEST
 from lockllm.facts.observation import Check, CheckStatus
 
 _NAME = "check.deterministic_holds"
+_BACKENDS = ("serve.attention_backend", "serve.args.decode_attention_backend")
+_TOKENSPEED_GONE_SINCE = "0.5.23"
+"""Since then another name for cutedsl_mla (`handle_deprecated_args` of `arg_groups/serving_hook.py`)."""
 
 
 def checks(given: Given | None, context: Context) -> Iterable[Check]:
@@ -37,6 +40,14 @@ def _not_as_asked(given: Given, context: Context) -> Iterable[Check]:
             "check.settings_take_effect", CheckStatus.FAIL, f"this GPU has no bfloat16: SGLang computes in float16, not {dtype}",
             "argument --dtype", "use --dtype float16, or another GPU",
         )  # fmt: skip
+    for path in _BACKENDS if at_least(context.version, _TOKENSPEED_GONE_SINCE) else ():
+        if known_value(given, path) == "tokenspeed_mla":
+            flag = "--" + path.rpartition(".")[2].replace("_", "-")
+            yield Check(
+                "check.settings_take_effect", CheckStatus.FAIL,
+                f"SGLang {context.version} computes with cutedsl_mla and an fp8_e4m3 cache where tokenspeed_mla is asked",
+                f"argument {flag}", f"use {flag} cutedsl_mla and --kv-cache-dtype fp8_e4m3",
+            )  # fmt: skip
     if falls_back(context.version or "", known_value(given, "serve.attention_backend"), cache):
         yield Check(
             "check.settings_take_effect", CheckStatus.FAIL,

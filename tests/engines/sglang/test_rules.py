@@ -325,3 +325,12 @@ def test_a_release_whose_rules_were_not_read_is_left_open(version: str) -> None:
 
 def test_an_empty_checkpoint_gives_no_dtype() -> None:
     assert {"serve.dtype", "serve.kv_cache_dtype", "sampling.temperature"} <= unseen(checkpoint={})
+
+
+@pytest.mark.parametrize("flag", ["--attention-backend", "--decode-attention-backend"])
+@pytest.mark.parametrize(("version", "told"), [("0.5.22", False), ("0.5.23", True)])
+def test_a_backend_that_is_another_name_now_is_told(flag: str, version: str, told: bool) -> None:
+    checks = effective(flag, "tokenspeed_mla", version=version, host=H100)[1]
+    assert [check.detail for check in checks if "tokenspeed" in check.detail] == (
+        ["SGLang 0.5.23 computes with cutedsl_mla and an fp8_e4m3 cache where tokenspeed_mla is asked"] if told else []
+    )
