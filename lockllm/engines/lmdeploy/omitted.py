@@ -12,7 +12,7 @@ _KEPT: Mapping[str, Any] = {
     "backend": "turbomind", "cp": 1, "nnodes": 1, "quant_policy": 0, "cache_max_entry_count": 0.8, "num_gpu_blocks": 0,
     "cache_block_seq_len": 64, "max_prefill_token_num": 8192, "num_tokens_per_iter": 0, "max_prefill_iters": 1, "async": 1,
     "communicator": "nccl", "moe_a2a_backend": "auto", "rope_scaling_factor": 0.0, "kernel_block_size": -1,
-    "vision_max_batch_size": 1,
+    "vision_max_batch_size": 1, "prefix_cache_state_budget": 0, "prefix_cache_decode_state_interval": 0,
 }  # fmt: skip
 _FACTS: Mapping[Path, Any] = {("serve", "dtype"): "auto", ("serve", "speculative", "num_speculative_tokens"): 1}
 

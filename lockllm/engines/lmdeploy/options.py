@@ -17,15 +17,19 @@ server-port tp dp ep cp nnodes node-rank dp-rank session-len max-batch-size num-
 cache-block-seq-len max-prefill-token-num num-tokens-per-iter max-prefill-iters async max-concurrent-requests
 max-log-len vision-max-batch-size speculative-num-draft-tokens piecewise-cudagraph-max-tokens kernel-block-size
 dllm-block-length dllm-denoising-steps attn-tp-size mlp-tp-size moe-tp-size
+prefix-cache-state-budget prefix-cache-decode-state-interval speculative-dflash-block-size
 """
 _FLOAT = "cache-max-entry-count rope-scaling-factor dllm-confidence-threshold"
 _SWITCHES = """
 enable-prefix-caching trust-remote-code eager-mode ssl allow-terminate-by-client enable-abort-handling
 disable-fastapi-docs disable-metrics enable-metrics disable-vision-encoder enable-microbatch enable-eplb
 language-only language-model-only enable-return-routed-experts allow-credentials qos-config enable-cors
+empty-init
 """
-_LISTS = "api-keys allow-origins allow-methods allow-headers adapters cudagraph-capture-batch-sizes"
-_JSON = "hf-overrides"
+_LISTS = (
+    "api-keys allow-origins allow-methods allow-headers adapters cudagraph-capture-batch-sizes allowed-media-domains"
+)
+_JSON = "hf-overrides kv-transfer-config"
 
 FACTS = {
     "tp": "serve.tensor_parallel_size",
@@ -57,7 +61,7 @@ KV_CACHE = {
 
 OPERATIONAL_BECAUSE = {
     "where and under which name it is reached": "server_name server_port model_name proxy_url dist_init_addr",
-    "who may ask": "ssl allow_origins allow_methods allow_headers allow_credentials allow_origins_regex",
+    "who may ask": "ssl allow_origins allow_methods allow_headers allow_credentials allow_origins_regex allowed_media_domains",
     "which routes are there, for who calls them": "allow_terminate_by_client enable_abort_handling disable_fastapi_docs",
     "what is written to logs and measured": "log_level max_log_len disable_metrics enable_metrics",
     "where files are put": "download_dir",
