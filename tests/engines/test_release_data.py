@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from lockllm import engines
+from lockllm.engines import Context
 from lockllm.engines.kernel import release_data
 from lockllm.engines.kernel.argparse import Table
 from lockllm.engines.kernel.omitted import constant
@@ -17,6 +19,7 @@ from lockllm.engines.kernel.release_data import NOTHING, ReleaseData
 from lockllm.engines.sglang import options as sglang
 from lockllm.engines.vllm import options as vllm
 from lockllm.engines.vllm import refusals
+from lockllm.facts.observation import Reading
 
 HERE = Path(__file__).parent / "data"
 DATA = {"vllm": vllm.DATA, "sglang": sglang.DATA}
@@ -94,3 +97,34 @@ def test_steps_tell_each_release_what_holds() -> None:
 )  # fmt: skip
 def test_a_default_between_two_releases_is_known_where_both_agree(version: str, name: str, default: Any) -> None:
     assert constant(SMALL, name, version) is default or constant(SMALL, name, version) == default
+
+
+STATED = {
+    "vllm": {
+        "serve.tensor_parallel_size": "tensor_parallel_size", "serve.pipeline_parallel_size": "pipeline_parallel_size",
+        "serve.data_parallel_size": "data_parallel_size", "serve.load_format": "load_format",
+        "serve.trust_remote_code": "trust_remote_code", "serve.enforce_eager": "enforce_eager",
+        "serve.gpu_memory_share": "gpu_memory_utilization", "serve.generation_config": "generation_config", "serve.seed": "seed",
+    },
+    "sglang": {
+        "serve.tensor_parallel_size": "tp_size", "serve.pipeline_parallel_size": "pp_size",
+        "serve.data_parallel_size": "dp_size", "serve.trust_remote_code": "trust_remote_code",
+    },
+}  # fmt: skip
+"""Facts whose rule is a constant of the release."""
+
+
+@pytest.mark.parametrize(
+    ("engine", "release"), [(engine, release) for engine, data in DATA.items() for release in data.releases]
+)
+def test_a_rule_states_the_default_that_the_release_states(engine: str, release: str) -> None:
+    module = engines.load(engine)
+    told = {
+        each.fact.key: each.value
+        for each in module.effective(None, Context(version=release))
+        if isinstance(each, Reading)
+    }
+    for key, name in STATED[engine].items():
+        default = constant(DATA[engine], name, release)
+        if key in told and default not in (NOTHING, None):
+            assert told[key] == default, key
