@@ -54,7 +54,7 @@ def _isolate() -> None:
         os.execve(sys.executable, [sys.executable, *words], environ)  # noqa: S606
     except OSError as why:
         sys.stderr.write(
-            f"lockllm: it cannot start itself isolated: {why.strerror}\n  fix   call `python -I -m lockllm`\n"
+            f"lockllm: it cannot restart itself in isolated mode: {why.strerror}\n  fix   run `python -I -m lockllm`\n"
         )
         sys.exit(4)
 
@@ -112,8 +112,8 @@ def _in_the_way(error: Exception) -> None:
     words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     shown = words.encode("ascii", "backslashreplace").decode()
     sys.stderr.write(
-        f"lockllm: a package that it needs cannot be imported: {shown}\n"
-        f"  fix   install lockllm in an environment of its own, and call it as `python -I -m lockllm`\n"
+        f"lockllm: a package it needs cannot be imported: {shown}\n"
+        f"  fix   install lockllm in its own environment, and run it as `python -I -m lockllm`\n"
     )
     sys.exit(4)
 

@@ -29,7 +29,7 @@ def plain(text: str, port: int) -> str:
 def counted(text: str) -> str:
     """Text in which every count and id is one: how many facts a host shows depends on what it has."""
     # A file that was just written is not cached yet.
-    text = re.sub(r" \(\d+ by cached digests, the oldest of [^)\s]+\)", "", text)
+    text = re.sub(r" \(\d+ by digests cached since [^)\s]+\)", "", text)
     text = re.sub(r"\b1(-[a-z][0-9a-f?-]+){5}", "ID", text)
     return re.sub(
         r"(?<![\w.])\d+(?= (facts?|changes?|causes?|match|differ|pass|not|pinned)\b)|(?<=pass )\d+|(?<=match )\d+",

@@ -1,4 +1,4 @@
-"""Reading and writing documents: bounded, and never half written."""
+"""Read and write documents: with a size limit, and never half written."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from lockllm.documents.lock import read as read_lock_text
 from lockllm.errors import LockError, LockllmError, UsageError, WorldError
 from lockllm.facts.observation import Observation
 
-_FIXES = {errno.ENOSPC: "free some space", errno.EDQUOT: "free some space", errno.ENOENT: "make its directory"}
+_FIXES = {errno.ENOSPC: "free some space", errno.EDQUOT: "free some space", errno.ENOENT: "create its directory"}
 _NO_LOCK = "make one with `lockllm lock`, or name it: lockllm verify PATH"
 _DAY = 86_400  # seconds
 PENDING: set[str] = set()
-"""Files that stand beside their targets, not whole yet."""
+"""Temporary files that are not renamed to their targets yet."""
 
 
 def read_bytes(path: str, error: type[LockllmError], fix: str) -> bytes:
@@ -37,14 +37,14 @@ def read_bytes(path: str, error: type[LockllmError], fix: str) -> bytes:
                 raise error("not a regular file", where=path, fix="name a file")
             return file.read(toml.LONGEST + 1)
     except FileNotFoundError as cause:
-        raise error("there is no such file", where=path, fix=fix) from cause
+        raise error("no such file", where=path, fix=fix) from cause
     except IsADirectoryError as cause:
         raise error("this is a directory", where=path, fix="name a file in it") from cause
     except ValueError as cause:
-        raise error("this is no file name", where=repr(path), fix="name a file") from cause
+        raise error("not a file name", where=repr(path), fix="name a file") from cause
     except OSError as cause:
         raise WorldError(
-            f"the file cannot be read: {_reason(cause)}", where=path, fix="see to its permissions"
+            f"the file cannot be read: {_reason(cause)}", where=path, fix="check its permissions"
         ) from cause
 
 
@@ -73,7 +73,7 @@ def read_either(path: str) -> Lock | Observation:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write beside the target, flush, rename: what was there stays until the new text is whole. Links are followed."""
+    """Write a temporary file, flush, and rename it: the old text stays until the new one is complete. Links are followed."""
     target = os.path.realpath(path)
     folder = os.path.dirname(target) or "."
     if os.path.exists(target) and not os.path.isfile(target):
@@ -98,7 +98,7 @@ def write_text(path: str, text: str) -> None:
             os.chmod(beside, mode)
         os.replace(beside, target)
     except OSError as cause:
-        fix = _FIXES.get(cause.errno or 0, "see to the permissions of its directory")
+        fix = _FIXES.get(cause.errno or 0, "check the permissions of its directory")
         raise WorldError(f"the file cannot be written: {_reason(cause)}", where=path, fix=fix) from cause
     finally:
         with contextlib.suppress(OSError):
@@ -138,7 +138,7 @@ def _write_stream(path: str, target: str, text: str) -> None:
 
 
 def _sweep(folder: str, name: str) -> None:
-    """Remove what an earlier run that was killed left beside a target: no run takes a day."""
+    """Remove temporary files of a killed run: none takes a day."""
     left = re.compile(rf"\.{re.escape(name[:100])}\.[a-z0-9_]{{8}}\Z")
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

@@ -59,9 +59,16 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
             repo, revision = given.model.text, given.model.revision
     paths, unsaid = _named(given, lambda name: place(planned, name), folder)
     return Start(
-        engine=given.engine, version=version, repo=repo, path=path, revision=revision,
-        readings=(*given.readings, *given.env, *planned.readings), auto=given.auto, paths=paths, notes=(*notes, *unsaid),
-    )  # fmt: skip
+        engine=given.engine,
+        version=version,
+        repo=repo,
+        path=path,
+        revision=revision,
+        readings=(*given.readings, *given.env, *planned.readings),
+        auto=given.auto,
+        paths=paths,
+        notes=(*notes, *unsaid),
+    )
 
 
 def _named(

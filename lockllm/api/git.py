@@ -24,12 +24,14 @@ class Side(msgspec.Struct, frozen=True):
 
 
 def sides(given: tuple[str, ...], cwd: str) -> tuple[Side, Side]:
-    """Both sides as the command line names them. Raises UsageError for too many, LockError for what is no lock."""
+    """Both sides as the command line names them. Raises UsageError for too many, LockError for a file that is no lock."""
     if len(given) == 7 or (len(given) == 9 and given[7]):  # path old-file old-hex old-mode new-file new-hex new-mode
         return _side(given[1], cwd, given[0]), _side(given[4], cwd, given[7] if len(given) == 9 else given[0])
     if len(given) > 2:
         raise UsageError(
-            f"diff compares two locks, found {len(given)}", where="the command line", fix="lockllm diff BEFORE AFTER"
+            f"diff compares two locks, found {len(given)} arguments",
+            where="the command line",
+            fix="lockllm diff BEFORE AFTER",
         )
     before = given[0] if given else "HEAD"
     after = given[1] if len(given) == 2 else "llm.lock"
@@ -37,7 +39,7 @@ def sides(given: tuple[str, ...], cwd: str) -> tuple[Side, Side]:
 
 
 def in_conflict(given: tuple[str, ...], environ: Mapping[str, str]) -> bool:
-    """Whether git calls its diff driver for a path that is not merged yet: then it names nothing else."""
+    """Whether git calls its diff driver for an unmerged path: then it passes only that."""
     return len(given) == 1 and "GIT_DIFF_PATH_TOTAL" in environ
 
 
@@ -63,18 +65,20 @@ def _show(text: str, revision: str, path: str, cwd: str) -> str:
     try:
         done = subprocess.run(
             ["git", "-C", cwd, "show", "--end-of-options", f"{revision}:{path}"],
-            capture_output=True, timeout=30, check=False,
+            capture_output=True,
+            timeout=30,
+            check=False,
             env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
-        )  # fmt: skip
+        )
     except FileNotFoundError as cause:
         raise UsageError(
             f"there is no file {text!r}, and git is not installed", where="the command line", fix="name two files"
         ) from cause
     except subprocess.TimeoutExpired as cause:
-        raise UsageError("git does not answer within 30 s", where=text, fix="name two files") from cause
+        raise UsageError("git did not answer within 30 s", where=text, fix="name two files") from cause
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        reason = said[-1].removeprefix("fatal: ").rstrip(".") if said else f"git exits with {done.returncode}"
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        reason = lines[-1].removeprefix("fatal: ").rstrip(".") if lines else f"git exits with {done.returncode}"
         raise UsageError(
             f"{text!r} is neither a file nor a lock that git knows: {reason}",
             where="the command line",

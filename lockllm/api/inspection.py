@@ -53,16 +53,23 @@ def checkpoint(
         cache=cache,
     )
     prompt = readings.observe(
-        looked.read, looked.names, readings.Setup(engine=engine, version=version, model=path), gguf=looked.gguf or None,
-        gguf_tokens=dict(looked.special_tokens) or None, tokenizer_json=looked.place("tokenizer.json"),
-    )  # fmt: skip
+        looked.read,
+        looked.names,
+        readings.Setup(engine=engine, version=version, model=path),
+        gguf=looked.gguf or None,
+        gguf_tokens=dict(looked.special_tokens) or None,
+        tokenizer_json=looked.place("tokenizer.json"),
+    )
     winner = prompt.resolution.winner
     if winner is not None and winner.text is not None:
         template_texts.keep(winner.text)
     return Inspection(
-        subject=path, readings=(*looked.readings, *prompt.readings), checks=(*looked.checks, *prompt.checks),
-        unobserved=(*looked.unobserved, *prompt.unobserved), warnings=looked.warnings,
-    )  # fmt: skip
+        subject=path,
+        readings=(*looked.readings, *prompt.readings),
+        checks=(*looked.checks, *prompt.checks),
+        unobserved=(*looked.unobserved, *prompt.unobserved),
+        warnings=looked.warnings,
+    )
 
 
 def command(argv: Sequence[str], environ: Mapping[str, str], cwd: str, version: str | None) -> Inspection:
@@ -78,12 +85,13 @@ def command(argv: Sequence[str], environ: Mapping[str, str], cwd: str, version: 
     return Inspection(
         subject=argv[0],
         readings=(*found.readings, *places_of(found), *(each for each in named if isinstance(each, Reading))),
-        checks=found.checks, warnings=found.warnings,
+        checks=found.checks,
+        warnings=found.warnings,
         unobserved=(
             *(found.given.unread if found.given is not None else ()),
             *(each for each in named if isinstance(each, Unobserved)),
         ),
-    )  # fmt: skip
+    )
 
 
 def log(path: str, engine: str | None, version: str | None) -> Inspection:
@@ -104,10 +112,11 @@ def log(path: str, engine: str | None, version: str | None) -> Inspection:
     if read.gap:
         said.append(Unobserved(("kernels",), read.gap, read.fix))
     return Inspection(
-        subject=path, readings=redaction.readings(each for each in said if isinstance(each, Reading)),
+        subject=path,
+        readings=redaction.readings(each for each in said if isinstance(each, Reading)),
         unobserved=tuple(redaction.gap(each) for each in said if isinstance(each, Unobserved)),
         warnings=(read.note,) if read.note else (),
-    )  # fmt: skip
+    )
 
 
 def prompt_material(path: str, engine: str | None, version: str | None) -> Material:

@@ -186,9 +186,13 @@ def _wish(spec: Spec, counts: bool, version: str) -> Wish:
     """Which files of the spec's own repository count; of another repository those of the engine's rule."""
     load_format = spec.values.get(("serve", "load_format"))
     return Wish(
-        engine=spec.engine, version=version, load_format=load_format if isinstance(load_format, str) else None,
-        include=spec.include, exclude=spec.exclude, tokenizer=counts,
-    )  # fmt: skip
+        engine=spec.engine,
+        version=version,
+        load_format=load_format if isinstance(load_format, str) else None,
+        include=spec.include,
+        exclude=spec.exclude,
+        tokenizer=counts,
+    )
 
 
 def _refuse_incomplete(asked: Asked, seen: Observation) -> None:

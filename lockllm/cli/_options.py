@@ -29,57 +29,83 @@ def _stack(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 class _Seconds(click.FloatRange):
-    """A time that a clock can count: neither without end nor no number."""
+    """A finite number of seconds."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """As a range of numbers does."""
+        """As click does; NaN is refused."""
         number: float = super().convert(value, param, ctx)
         if number != number:
-            self.fail(f"{value} is no time", param, ctx)
+            self.fail(f"{value} is not a number of seconds", param, ctx)
         return number
 
 
 _DAY = 86_400  # seconds
 
 sources = _stack(
-    click.option("--server", metavar="URL", help="A running server, such as http://127.0.0.1:8000."),
-    click.option("--pid", type=click.IntRange(min=1), metavar="N", help="The process of a running server."),
-    click.option("--python", metavar="PATH", help="The interpreter of the serving environment; it is run once."),
-    click.option("--checkpoint", metavar="PATH", help="The checkpoint, where it cannot be told from the server."),
-    click.option("--log", metavar="FILE", help="The server's start log; `-` is standard input."),
+    click.option("--server", metavar="URL", help="URL of a running server, such as http://127.0.0.1:8000."),
+    click.option("--pid", type=click.IntRange(min=1), metavar="N", help="Process ID of a running server."),
+    click.option("--python", metavar="PATH", help="Interpreter of the serving environment; lockllm runs it once."),
+    click.option("--checkpoint", metavar="PATH", help="The checkpoint, if the server does not say which one it loads."),
+    click.option("--log", metavar="FILE", help="The server's start log; `-` reads standard input."),
     click.option(
-        "--gpu", type=click.Choice(["auto", "nvidia", "rocm", "none"]), default="auto", show_default=True,
-        help="What to ask for GPUs; auto asks only where there is a sign of one.",
+        "--gpu",
+        type=click.Choice(["auto", "nvidia", "rocm", "none"]),
+        default="auto",
+        show_default=True,
+        help="Which GPU library to query; auto does so only if there is a sign of a GPU.",
     ),
-    click.option("--api-key-env", metavar="NAME", help="The variable that holds the server's API key."),
-    click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header for the server; repeatable."),
-    click.option("--wait", type=_Seconds(min=0, max=_DAY), default=0.0, metavar="SECONDS", help="Wait for a server that is still loading."),
-    click.option("--timeout", type=_Seconds(min=0.1, max=_DAY), default=10.0, show_default=True, metavar="SECONDS",
-                 help="The longest time for all questions to the server."),
-    click.option("--quick", is_flag=True, help="Compare sizes and claimed digests; hash no weights."),
-    click.option("--rehash", is_flag=True, help="Hash again what the digest cache holds."),
+    click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the server's API key."),
+    click.option(
+        "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Header to send to the server; repeatable."
+    ),
+    click.option(
+        "--wait",
+        type=_Seconds(min=0, max=_DAY),
+        default=0.0,
+        metavar="SECONDS",
+        help="How long to wait for a server that is still loading.",
+    ),
+    click.option(
+        "--timeout",
+        type=_Seconds(min=0.1, max=_DAY),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Time limit for all requests to the server.",
+    ),
+    click.option("--quick", is_flag=True, help="Compare sizes and claimed digests; do not hash weights."),
+    click.option("--rehash", is_flag=True, help="Ignore the digest cache and hash again."),
     click.option("--cached", is_flag=True, help="Use the digest cache on network and FUSE file systems too."),
-    click.option("--deep", is_flag=True, help="Look for edited packages too, and ask what only an import can tell."),
-    click.option("--probe-generate", is_flag=True,
-                 help="Let the server generate a token or two, where that shows more: vLLM's sampling defaults in force."),
-)  # fmt: skip
-"""Where an observation comes from: `observe`, `verify`."""
+    click.option(
+        "--deep",
+        is_flag=True,
+        help="Also hash packages to find edits, and run the serving interpreter for what only an import shows.",
+    ),
+    click.option(
+        "--probe-generate",
+        is_flag=True,
+        help="Let the server generate a token or two if that shows more: vLLM's sampling defaults in force.",
+    ),
+)
+"""Sources of an observation: `observe`, `verify`."""
 
 look = _stack(
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Color the text."),
-    click.option("--full", is_flag=True, help="Print whole digests and values."),
-    click.option("-q", "--quiet", is_flag=True, help="Print nothing where all is well."),
-    click.option("-v", "--verbose", is_flag=True, help="Print what matches too."),
+    click.option(
+        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to color the text."
+    ),
+    click.option("--full", is_flag=True, help="Print full digests and values."),
+    click.option("-q", "--quiet", is_flag=True, help="Print nothing if everything matches."),
+    click.option("-v", "--verbose", is_flag=True, help="Also list what matches."),
 )
 """How text looks."""
 
 
 COMMAND = "lockllm.command"
-"""Where `AfterDashes` keeps the words after `--`."""
+"""Where `AfterDashes` puts the arguments after `--`."""
 
 
 class AfterDashes(click.Command):
-    """A command that keeps all after the first `--` apart, as it stands: in `ctx.meta[COMMAND]`, where `--` is there."""
+    """A command that puts everything after the first `--`, unparsed, into `ctx.meta[COMMAND]`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, up to `--`."""
@@ -98,7 +124,7 @@ class AfterDashes(click.Command):
 
 
 def text_options(color: str, full: bool, quiet: bool, verbose: bool, *, err: bool = False) -> dict[str, Any]:
-    """Options of the text output: colored on a terminal unless NO_COLOR is set; as wide as the terminal, at most 100."""
+    """Options of the text output: colored on a terminal unless NO_COLOR is set; as wide as the terminal, up to 100."""
     on_terminal = (sys.stderr if err else sys.stdout).isatty()
     colored = color == "always" or (color == "auto" and on_terminal and not os.environ.get("NO_COLOR"))
     width = 80
@@ -111,7 +137,7 @@ def text_options(color: str, full: bool, quiet: bool, verbose: bool, *, err: boo
 
 @contextmanager
 def look_through(options: Mapping[str, Any], *, progress: bool = True, cache: str = "auto") -> Iterator[Sources]:
-    """The sources that options name, while progress of hashing is shown."""
+    """The sources that the options name; progress of hashing is shown meanwhile."""
     from lockllm.cli._progress import hashing
 
     given: Any = {name: value for name, value in options.items() if name not in ("api_key_env", "cached")}

@@ -1,4 +1,4 @@
-"""How a refusal is told to whoever looks at the container: its first lines go to the termination log."""
+"""A refusal is shown where operators look at a container: its first lines go to the termination log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST = 4000  # Kubernetes keeps 4096 bytes
 
 
 def termination_log(text: str, path: str = TERMINATION_LOG) -> None:
-    """Write the first lines of a text to the termination log, where there is one."""
+    """Write the first lines of a text to the termination log, if there is one."""
     if not text or not os.path.exists(path):
         return
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8", errors="replace") as file:

@@ -1,6 +1,6 @@
-"""What ends a run from outside: threads that hash must not hold it up, and process 1 of a container ends on no signal by itself.
+"""SIGINT and SIGTERM end a run at once: hashing threads must not delay it, and process 1 of a container ignores them by default.
 
-The signals are blocked everywhere and waited for by a thread of their own: a handler would run on the main thread alone, which
+Both are blocked in every thread, and a thread of their own waits for them. A handler would run on the main thread only, which
 waits for the others and is not always the one that the kernel wakes.
 """
 
@@ -19,7 +19,7 @@ _before: list[set[int]] = []
 
 
 def install() -> None:
-    """End at once on SIGINT and SIGTERM, unless whoever started us has them ignored."""
+    """End at once on SIGINT and SIGTERM, unless the parent process set them to be ignored."""
     numbers = {each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN}
     for number in numbers:
         signal.signal(number, _handle)
@@ -31,7 +31,7 @@ def install() -> None:
 
 
 def restore() -> None:
-    """Let signals through as they were, for the program that this process becomes."""
+    """Restore the signal mask for the program that this process becomes."""
     if _before:
         signal.pthread_sigmask(signal.SIG_SETMASK, _before[-1])
 
@@ -45,10 +45,10 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 def _end(number: int) -> None:
-    """Leave nothing behind: what is written beside its target has not been renamed yet."""
+    """Remove temporary files that were not renamed to their targets yet."""
     for path in tuple(files.PENDING):
         with contextlib.suppress(OSError):
             os.unlink(path)
     with contextlib.suppress(OSError):
-        os.write(2, b"\nlockllm: interrupted; nothing was written half\n")
+        os.write(2, b"\nlockllm: interrupted; no file was left half written\n")
     os._exit(128 + number)

@@ -24,13 +24,13 @@ from lockllm.resolve.named import is_content, place
 @click.command(short_help="Print the command that realizes a lock.")
 @click.argument("lock", default="llm.lock")
 @click.option(
-    "--as", "kind", type=click.Choice(manifests.KINDS), default="shell", show_default=True, help="What to print."
+    "--as", "kind", type=click.Choice(manifests.KINDS), default="shell", show_default=True, help="Form of the command."
 )
 def command(lock: str, kind: str) -> None:
-    """Print the command that realizes LOCK (llm.lock where none is named).
+    """Print the command that realizes LOCK (default: llm.lock).
 
-    It adds no option that the spec left out, unless the value would move without it. What no option of the engine can put in
-    force is said in a comment. Files and folders that the spec beside LOCK names are mounted into a container.
+    Options that the spec omits are added only if their value would change without them. Facts that no option of the engine can set
+    are listed in comments. Files and folders that the spec beside LOCK names are mounted into a container.
     """
     held = files.read_lock(lock)
     name, version = held.get("engine.name"), held.get("engine.version")
@@ -38,7 +38,9 @@ def command(lock: str, kind: str) -> None:
         raise LockError(f"engine.version is {version!r}", where=lock, fix="run `lockllm lock`")
     if not isinstance(name, str) or not engines.known(name):
         raise LockError(
-            f"this lockllm knows no engine {name!r}", where=lock, fix="lock one of " + ", ".join(engines.available())
+            f"this lockllm does not know the engine {name!r}",
+            where=lock,
+            fix="lock one of " + ", ".join(engines.available()),
         )
     values = {path: value for path, value in held.values.items() if not isinstance(value, Raw)}
     context = engines.Context(

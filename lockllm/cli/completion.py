@@ -16,7 +16,7 @@ _FIX = "name one: lockllm completion " + "|".join(SHELLS)
 @click.argument("shell", required=False, metavar="[bash|zsh|fish]")
 @click.pass_context
 def command(ctx: click.Context, shell: str | None) -> None:
-    """Print a completion script for a shell; without a name, for the one in SHELL.
+    """Print a completion script for a shell (default: the one in the variable SHELL).
 
     \b
     bash   lockllm completion bash > ~/.local/share/bash-completion/completions/lockllm
@@ -28,7 +28,7 @@ def command(ctx: click.Context, shell: str | None) -> None:
     name = shell or os.path.basename(os.environ.get("SHELL", ""))
     found = get_completion_class(name) if name in SHELLS else None
     if found is None:
-        what = f"no completion is written for the shell {name!r}" if name else "SHELL does not tell which shell this is"
+        what = f"there is no completion script for the shell {name!r}" if name else "the variable SHELL is not set"
         raise UsageError(what, where="the command line" if shell else "the environment", fix=_FIX)
     root = ctx.find_root()
     click.echo(found(root.command, {}, "lockllm", "_LOCKLLM_COMPLETE").source())

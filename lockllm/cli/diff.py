@@ -1,4 +1,4 @@
-"""`lockllm diff`: what moved between two locks, for review."""
+"""`lockllm diff`: the differences between two locks, for review."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lockllm.output.escape import readable
 
 @click.command(short_help="Compare two locks for review.", context_settings={"ignore_unknown_options": False})
 @click.argument("sides", nargs=-1, metavar="BEFORE [AFTER]")
-@click.option("--format", "format_", type=click.Choice(DIFF_FORMATS), default="text", help="How to print it.")
-@click.option("--exit-code", is_flag=True, help="Exit 1 where anything moved; else 0 whatever moved.")
+@click.option("--format", "format_", type=click.Choice(DIFF_FORMATS), default="text", help="Format of the diff.")
+@click.option("--exit-code", is_flag=True, help="Exit 1 if anything differs.")
 @click.option("--end-of-options", is_flag=True, hidden=True, expose_value=False)
 @_options.look
 @click.pass_context
@@ -32,12 +32,11 @@ def command(
 ) -> None:
     """Compare two locks for review.
 
-    BEFORE and AFTER are files or git revisions: `HEAD~1` (of llm.lock here) or `main:path/llm.lock`. A file that exists wins.
-    AFTER is ./llm.lock where it is left out; both left out: HEAD against ./llm.lock. Called by git as a diff driver with
-    seven arguments, it takes the second and the fifth.
+    BEFORE and AFTER are files or git revisions: `HEAD~1` (of ./llm.lock) or `main:path/llm.lock`. An existing file wins. The
+    defaults are HEAD and ./llm.lock. Called by git as a diff driver with seven arguments, it uses the second and the fifth.
     """
     if git.in_conflict(sides, os.environ):
-        click.echo(f"{readable(sides[0])} is in conflict: resolve it, or run `lockllm lock`")
+        click.echo(f"{readable(sides[0])} has merge conflicts: resolve them, or run `lockllm lock`")
         return
     before, after = git.sides(sides, os.getcwd())
     result = api.diff(before.lock, after.lock, names=(before.name, after.name))

@@ -1,4 +1,4 @@
-"""`lockllm exec`: verify the planned server, then become it."""
+"""`lockllm exec`: verify a server about to be started, then become it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from lockllm import api
-from lockllm.cli import _options, _refusal, _signals, tell
+from lockllm.cli import _options, _refusal, _signals, print_error
 from lockllm.errors import LockllmError
 from lockllm.launch.become import become, program
 from lockllm.output import render_report
@@ -16,20 +16,20 @@ from lockllm.output.escape import readable
 
 
 @click.command(
-    short_help="Verify a planned server, then become it.",
+    short_help="Verify a server about to be started, then start it.",
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
 @click.option("--lock", "lock_file", default="llm.lock", show_default=True, metavar="FILE", help="The lock.")
-@click.option("--warn-only", is_flag=True, help="Print the report and start all the same.")
+@click.option("--warn-only", is_flag=True, help="Print the report and start the server anyway.")
 @click.option("--allow-unknown", multiple=True, metavar="GLOB", help="Facts that this host can never show; repeatable.")
-@click.option("--skip", multiple=True, metavar="GLOB", help="Leave these facts out; repeatable.")
-@click.option("--checkpoint", metavar="PATH", help="The checkpoint, where the command cannot be read.")
-@click.option("--python", metavar="PATH", help="The interpreter that the command runs with; it is run once.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Ignore these facts; repeatable.")
+@click.option("--checkpoint", metavar="PATH", help="The checkpoint, if the command does not name it.")
+@click.option("--python", metavar="PATH", help="Interpreter of the serving environment; lockllm runs it once.")
 @click.option(
-    "--gpu", type=click.Choice(["auto", "nvidia", "rocm", "none"]), default="auto", help="What to ask for GPUs."
+    "--gpu", type=click.Choice(["auto", "nvidia", "rocm", "none"]), default="auto", help="Which GPU library to query."
 )
-@click.option("--quick", is_flag=True, help="Compare sizes and claimed digests; hash no weights.")
-@click.option("--cached", is_flag=True, help="Use the digest cache; without it every byte is hashed.")
+@click.option("--quick", is_flag=True, help="Compare sizes and claimed digests; do not hash weights.")
+@click.option("--cached", is_flag=True, help="Use the digest cache; without this option every byte is hashed.")
 @_options.look
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
@@ -47,12 +47,12 @@ def command(
     verbose: bool,
     **sources: Any,
 ) -> None:
-    """Verify files, packages, GPUs and the planned command against a lock, then become the command.
+    """Verify files, packages, GPUs, and CMD against a lock, then become CMD.
 
-    CMD's own options are the planned server, so CMD is the engine's own command: a few programs of the system may stand before
-    it (env, nice, timeout, tini ...), and no shell or script, which could start anything (exit 3). On success this process
-    replaces itself: same pid, signals and exit code are CMD's. A difference or an unknown refuses the start (exit 1 or 3)
-    before a byte of the model is loaded.
+    CMD's options describe the server about to be started, so CMD must be the engine's own command. A few system programs may
+    precede it (env, nice, timeout, tini ...). A shell or a script could start anything and is refused (exit 3). On success this
+    process replaces itself with CMD: the process ID stays, signals go to CMD, and the exit code is CMD's. A difference (exit 1)
+    or an unknown fact (exit 3) refuses the start before a byte of the model is loaded.
     """
     path = program(argv[0], os.environ)
     gate = "warn" if warn_only and _options.gate(os.environ) == "enforce" else _options.gate(os.environ)
@@ -64,8 +64,8 @@ def command(
     except LockllmError as error:
         if gate == "enforce":
             raise
-        tell(error)
-        click.echo("lockllm: the gate is off: started all the same", err=True)
+        print_error(error)
+        click.echo("lockllm: the gate is disabled: starting the server anyway", err=True)
         _signals.restore()
         become(path, argv)
     text = render_report(report, "text", **_options.text_options(color, full, quiet, verbose, err=True))

@@ -9,13 +9,13 @@ from lockllm.facts import check, registry
 from lockllm.output.explained import check_text, checks_text, group_text, text
 
 
-@click.command(short_help="Say what a fact is, what it moves, and where it is set and seen.")
+@click.command(short_help="Describe a fact: its effect, and where engines set and show it.")
 @click.argument("fact")
-@click.option("--engine", type=click.Choice(engines.available()), help="Only this engine's words.")
+@click.option("--engine", type=click.Choice(engines.available()), help="Show only this engine.")
 def command(fact: str, engine: str | None) -> None:
-    """Say what a fact is, what it moves, and where each engine sets, defaults and shows it.
+    """Describe a fact: what it is, what it does to the output, and where each engine sets, defaults, and shows it.
 
-    FACT is a key such as serve.dtype, a group such as host, or a finding such as check.files_complete; `check` lists all.
+    FACT is a key such as serve.dtype, a group such as host, or a finding such as check.files_complete; `check` lists all findings.
     """
     row = next((row for row in check.CHECKS if row.name in (fact, f"check.{fact}")), None)
     if row is not None:

@@ -1,4 +1,4 @@
-"""`lockllm init`: a first llm.toml."""
+"""`lockllm init`: write a first llm.toml, or update one."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from lockllm.output.escape import readable
 )
 @click.argument("path", required=False)
 @click.option(
-    "-o", "--output", default="llm.toml", show_default=True, metavar="FILE", help="Write here; `-` is standard output."
+    "-o", "--output", default="llm.toml", show_default=True, metavar="FILE", help="Output file; `-` is standard output."
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
     "--update", is_flag=True, help="Merge what is seen into the existing file; comments, order and other lines stay."
 )
 @click.option("--dry-run", is_flag=True, help="Write nothing; print the change as a diff.")
-@click.option("--engine", metavar="NAME", help="The engine that will serve the checkpoint at PATH.")
-@click.option("--server", metavar="URL", help="A running server, such as http://127.0.0.1:8000.")
-@click.option("--pid", type=click.IntRange(min=1), metavar="N", help="The process of a running server.")
-@click.option("--api-key-env", metavar="NAME", help="The variable that holds the server's API key.")
+@click.option("--engine", metavar="NAME", help="Engine that will serve the checkpoint at PATH.")
+@click.option("--server", metavar="URL", help="URL of a running server, such as http://127.0.0.1:8000.")
+@click.option("--pid", type=click.IntRange(min=1), metavar="N", help="Process ID of a running server.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the server's API key.")
 @click.option(
-    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header for the server; repeatable."
+    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Header to send to the server; repeatable."
 )
 @click.pass_context
 def command(

@@ -18,19 +18,19 @@ from lockllm.errors import UsageError
     cls=_options.AfterDashes, short_help="Print the facts and findings of a checkpoint, a command line or a start log."
 )
 @click.argument("path", required=False)
-@click.option("--log", metavar="FILE", help="A server's start log; `-` is standard input. Needs --engine.")
-@click.option("--engine", metavar="NAME", help="The engine: its rules choose files and template, and read the log.")
-@click.option("--engine-version", metavar="V", help="Its release, where nothing else tells it: defaults depend on it.")
+@click.option("--log", metavar="FILE", help="Start log of a server; `-` reads standard input. Requires --engine.")
+@click.option("--engine", metavar="NAME", help="Engine whose rules select files and template, and parse the log.")
 @click.option(
-    "--include", multiple=True, metavar="GLOB", help="Files that reach inference, in place of the rule; repeatable."
+    "--engine-version", metavar="V", help="Release of the engine, if nothing else shows it; defaults depend on it."
 )
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Files that do not; repeatable.")
-@click.option("--quick", is_flag=True, help="Hash no weights: sizes and claimed digests.")
+@click.option(
+    "--include", multiple=True, metavar="GLOB", help="Files that the engine reads, instead of its rule; repeatable."
+)
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Files that the engine does not read; repeatable.")
+@click.option("--quick", is_flag=True, help="Use sizes and claimed digests; do not hash weights.")
 @click.option("--cached", is_flag=True, help="Use the digest cache.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option(
-    "--exit-code", is_flag=True, help="Exit 1 where a finding fails that `verify` refuses by default; else 0."
-)
+@click.option("--exit-code", is_flag=True, help="Exit 1 if a check fails that `verify` refuses by default.")
 @_options.look
 @click.pass_context
 def command(
@@ -51,15 +51,15 @@ def command(
     verbose: bool,
     **_: Any,
 ) -> None:
-    """Print what one thing says by itself: no lock, no server.
+    """Inspect one thing on its own, without a lock or a server.
 
-    PATH is a checkpoint: a directory, a snapshot of the Hub's cache, an adapter, or a .gguf file. After `--` stands a
-    command line that would start a server. With --log it is the start log of one.
+    PATH is a checkpoint: a directory, a snapshot of the Hub's cache, an adapter, or a .gguf file. After `--` comes a command
+    line that would start a server. --log names the start log of one.
     """
     argv: Sequence[str] | None = ctx.meta.get(_options.COMMAND)
     if sum(each is not None for each in (path, log, argv)) != 1:
         fix = "lockllm inspect PATH, lockllm inspect -- CMD, or lockllm inspect --log FILE --engine NAME"
-        raise UsageError("inspect needs one thing to look at", where="the command line", fix=fix)
+        raise UsageError("inspect needs one of PATH, a command after --, and --log", where="the command line", fix=fix)
     if path is not None:
         from lockllm.cli._progress import hashing
 

@@ -15,35 +15,38 @@ from lockllm.errors import UsageError
 
 @click.command(short_help="Resolve llm.toml into llm.lock.")
 @click.argument("spec", required=False)
-@click.option("-o", "--output", metavar="FILE", help="Write here; default: llm.lock beside the spec.")
+@click.option("-o", "--output", metavar="FILE", help="Output file; default: llm.lock beside the spec.")
 @click.option(
     "--check",
     is_flag=True,
-    help="Write nothing; exit 1 and name the facts that are stale. Looks at spec and lock alone.",
+    help="Write nothing; exit 1 and list stale facts. Reads only the spec and the lock.",
 )
-@click.option("--strict", is_flag=True, help="Exit 1 where anything stays unpinned.")
-@click.option("--upgrade", is_flag=True, help="Resolve everything again; keep no pin.")
+@click.option("--strict", is_flag=True, help="Exit 1 if any fact stays unpinned.")
+@click.option("--upgrade", is_flag=True, help="Resolve everything again and keep no pin.")
 @click.option("--upgrade-fact", multiple=True, metavar="GLOB", help="Resolve these facts again; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Write nothing; print what would change.")
-@click.option("--offline", is_flag=True, help="Ask neither the Hub nor the package index.")
-@click.option("--observation", metavar="FILE", help="Pin what `lockllm observe` saw on the host.")
-@click.option("--pin", multiple=True, metavar="GLOB", help="Take these facts from the observation too; repeatable.")
+@click.option("--offline", is_flag=True, help="Do not contact the Hub or the package index.")
+@click.option("--observation", metavar="FILE", help="Pin what `lockllm observe` recorded on the host.")
+@click.option("--pin", multiple=True, metavar="GLOB", help="Also pin these facts from the observation; repeatable.")
 @click.option(
-    "--accept-observed", multiple=True, metavar="GLOB", help="Where host and spec disagree, lock what the host shows."
+    "--accept-observed",
+    multiple=True,
+    metavar="GLOB",
+    help="If host and spec disagree on these facts, lock the host's values; repeatable.",
 )
 @click.option(
     "--write", is_flag=True, help="Write accepted values into the spec; its comments, order and other lines stay."
 )
-@click.option("--python", metavar="PATH", help="The interpreter of the serving environment; it is run once.")
+@click.option("--python", metavar="PATH", help="Interpreter of the serving environment; lockllm runs it once.")
 @click.option(
     "--gpu",
     type=click.Choice(["auto", "nvidia", "rocm", "none"]),
-    help="This machine serves: lock its GPUs, or that it has none; `none` looks at no GPU.",
+    help="This machine is the serving host: lock its GPUs. `none`: query no GPU.",
 )
-@click.option("--blake3", is_flag=True, help="Lock BLAKE3 digests too: `verify` then hashes faster.")
-@click.option("--oms", metavar="FILE", help="Write the digests of the files as an OpenSSF Model Signing statement too.")
+@click.option("--blake3", is_flag=True, help="Also lock BLAKE3 digests: `verify` then hashes faster.")
+@click.option("--oms", metavar="FILE", help="Also write the file digests as an OpenSSF Model Signing statement.")
 @click.option(
-    "--format", "format_", type=click.Choice(["text", "markdown", "json"]), default="text", help="How --dry-run prints."
+    "--format", "format_", type=click.Choice(["text", "markdown", "json"]), default="text", help="Format of --dry-run."
 )
 @_options.look
 @click.pass_context
@@ -60,8 +63,8 @@ def command(
 ) -> None:
     """Resolve SPEC (llm.toml, or [tool.lockllm] of pyproject.toml) into llm.lock.
 
-    Pins that nothing asks to move are kept. What cannot be known here stands in [unpinned] with the reason. A [variant.NAME]
-    is written to llm.NAME.lock.
+    Existing pins are kept unless you ask to change them. Anything that cannot be determined here is listed in [unpinned] with the
+    reason. A [variant.NAME] is written to llm.NAME.lock.
     """
     read = spec_file.read(spec if spec is not None else spec_file.find())
     target = options["output"] or os.path.join(os.path.dirname(read.name), "llm.lock")

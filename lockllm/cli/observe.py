@@ -1,4 +1,4 @@
-"""`lockllm observe`: what this host shows, written down."""
+"""`lockllm observe`: record what this host shows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ from lockllm.api import files
 from lockllm.cli import _options
 
 
-@click.command(short_help="Write down what this host shows, to be judged elsewhere.")
+@click.command(short_help="Record what this host shows, for use elsewhere.")
 @_options.sources
-@click.option("--lock", "lock_file", metavar="LOCK", help="Look for what this lock names; llm.lock where it is there.")
-@click.option("--stage", type=click.Choice(["preflight", "live", "all"]), help="What to look at.")
-@click.option("--only", multiple=True, metavar="GLOB", help="Write these facts alone; repeatable.")
+@click.option(
+    "--lock",
+    "lock_file",
+    metavar="LOCK",
+    help="Collect the facts this lock contains (default: ./llm.lock if it exists).",
+)
+@click.option(
+    "--stage",
+    type=click.Choice(["preflight", "live", "all"]),
+    help="What to look at; default: all if a server is found, else preflight.",
+)
+@click.option("--only", multiple=True, metavar="GLOB", help="Record only these facts; repeatable.")
 @click.option("--skip", multiple=True, metavar="GLOB", help="Leave these facts out; repeatable.")
-@click.option("-o", "--output", metavar="FILE", help="Write here instead of to standard output.")
+@click.option("-o", "--output", metavar="FILE", help="Output file; default: standard output.")
 def command(
     lock_file: str | None,
     stage: str | None,
@@ -27,7 +36,7 @@ def command(
     output: str | None,
     **sources: Any,
 ) -> None:
-    """Write an observation of this host as JSON, to standard output or FILE.
+    """Record what this host shows as JSON, on standard output or in FILE.
 
     Judge it anywhere with `lockllm verify --observation FILE`; lock from it with `lockllm lock --observation FILE`.
     """

@@ -12,22 +12,22 @@ from lockllm import api
 
 @click.command(short_help="Render a chat template as the engine would.")
 @click.argument("path", required=False)
-@click.option("--template", "template", metavar="FILE", help="The template. Without it: the one that wins in PATH.")
+@click.option("--template", "template", metavar="FILE", help="Template to render; default: the one in force in PATH.")
 @click.option(
     "--request",
     "request",
     metavar="FILE",
-    help="Body of a chat completion; `-` is standard input. Default: one user turn. With --engine, "
-    "`add_generation_prompt` is true where the body leaves it out, as servers read it; else false.",
+    help="Body of a chat completion; `-` reads standard input. Default: one user turn. With --engine, "
+    "`add_generation_prompt` defaults to true, as in servers; otherwise to false.",
 )
 @click.option(
-    "--special-tokens", "tokens", metavar="FILE", help="JSON of bos_token and others, or a tokenizer_config.json."
+    "--special-tokens", "tokens", metavar="FILE", help="JSON with bos_token and others, or a tokenizer_config.json."
 )
 @click.option(
-    "--now", "now", metavar="ISO", help="The time that the template is told, e.g. 2026-03-05T14:30:07. Default: now."
+    "--now", "now", metavar="ISO", help="Time that the template sees, such as 2026-03-05T14:30:07. Default: now."
 )
-@click.option("--engine", metavar="NAME", help="The engine: its rules choose among several templates.")
-@click.option("--engine-version", "version", metavar="V", help="Its release, where the rules moved.")
+@click.option("--engine", metavar="NAME", help="Engine whose rules choose among several templates.")
+@click.option("--engine-version", "version", metavar="V", help="Release of the engine, if its rules changed.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
     path: str | None,
@@ -41,9 +41,9 @@ def command(
 ) -> None:
     """Render a chat template as the engine would.
 
-    PATH is a checkpoint: a directory, a snapshot or repository of the Hub's cache, or a .gguf file; its special tokens are
-    taken too. With --engine the text is that of the server (transformers serve, vLLM, SGLang); without it that of
-    `apply_chat_template`. TGI, llama.cpp and Ollama have renderers of their own: ask the server.
+    PATH is a checkpoint: a directory, a snapshot or repository of the Hub's cache, or a .gguf file; its special tokens are used
+    too. With --engine the text is the server's (transformers serve, vLLM, SGLang); without it, that of
+    `apply_chat_template`. TGI, llama.cpp, and Ollama have their own renderers: ask the server.
     """
     from lockllm.prompt.command import shown as printable
 

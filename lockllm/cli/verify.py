@@ -19,16 +19,18 @@ from lockllm.output.escape import readable
 @click.argument("locks", nargs=-1, metavar="[LOCK]...")
 @_options.sources
 @click.option(
-    "--observation", metavar="FILE", help="Judge what `lockllm observe` wrote elsewhere; `-` is standard input."
+    "--observation", metavar="FILE", help="Judge an observation recorded elsewhere; `-` reads standard input."
 )
-@click.option("--oms", metavar="FILE", help="An OpenSSF Model Signing statement: the digests that the files must have.")
+@click.option("--oms", metavar="FILE", help="OpenSSF Model Signing statement with the digests the files must have.")
 @click.option(
-    "--stage", type=click.Choice(["preflight", "live", "all"]), help="What to look at; all where a server is found."
+    "--stage",
+    type=click.Choice(["preflight", "live", "all"]),
+    help="What to look at; default: all if a server is found, else preflight.",
 )
-@click.option("--only", multiple=True, metavar="GLOB", help="Judge these facts alone; repeatable.")
-@click.option("--skip", multiple=True, metavar="GLOB", help="Leave these facts out; repeatable.")
+@click.option("--only", multiple=True, metavar="GLOB", help="Judge only these facts; repeatable.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Ignore these facts; repeatable.")
 @click.option("--allow-unknown", multiple=True, metavar="GLOB", help="Facts that this host can never show; repeatable.")
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="How to print the report.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Format of the report.")
 @_options.look
 @click.pass_context
 def command(
@@ -48,11 +50,11 @@ def command(
     verbose: bool,
     **sources: Any,
 ) -> None:
-    """Check a host against llm.lock, or against each LOCK: one that passes whole is enough.
+    """Check a host against llm.lock, or against several LOCKs: it is enough that one of them passes completely.
 
-    Reports every difference: expected, found, where it was seen, what it does to the output, how to fix it. What cannot be
-    seen is unknown, never ok. Exit codes: 0 all matches; 1 something differs; 3 nothing differs, but something due could not
-    be seen. LOCKLLM_GATE=warn or off prints the report and exits 0.
+    Reports every difference: expected, found, where it was seen, what it does to the output, and how to fix it. What cannot be
+    seen is unknown, never ok. Exit codes: 0 everything matches; 1 something differs; 3 nothing differs, but something due could
+    not be seen. LOCKLLM_GATE=warn or off prints the report and exits 0.
     """
     if oms is None:
         read = [files.read_lock(name) for name in locks or ("llm.lock",)]

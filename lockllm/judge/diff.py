@@ -16,11 +16,11 @@ from lockllm.judge.causes import Moved, roots
 from lockllm.judge.report import Change, Diff
 
 VERDICTS = {
-    "nothing": "nothing that moves output",
-    "rules": "hosts are judged by other rules",
-    "noise": "last bits: near ties may flip",
-    "step": "behavior: outputs change consistently",
-    "failure": "will not start, or will not fit",
+    "nothing": "nothing that changes outputs",
+    "rules": "rules: hosts are judged by other rules",
+    "noise": "noise: only the last bits differ, so near-ties may flip",
+    "step": "step change: outputs change consistently",
+    "failure": "failure: the server may not start or fit",
 }
 """Verdict of a diff -> in words, weakest first."""
 _KINDS = {

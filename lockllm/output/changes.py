@@ -1,4 +1,4 @@
-"""What moved between two locks, in order for a reviewer: the template, the engine, then the rest by its cause."""
+"""The differences between two locks in a reviewer's order: the template, the engine, then the rest by cause."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from lockllm.output.values import show, show_pair
 
 KINDS = {
     Kind.STEP: "step change",
-    Kind.NOISE: "noise, last bits",
-    Kind.FAILURE: "will not start or fit",
-    Kind.IDENTITY: "moves nothing by itself",
-    Kind.RULES: "changes how a host is judged",
+    Kind.NOISE: "noise (last bits only)",
+    Kind.FAILURE: "may not start or fit",
+    Kind.IDENTITY: "no effect by itself",
+    Kind.RULES: "changes how hosts are judged",
 }
-"""What moves, in words."""
+"""What a change does to the output, in words."""
 
 _TEMPLATE = ("chat_template", "sha256")
 _MARKS = {"+": "in", "-": "out", "@": "quiet"}
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes that are told together: one cause with what follows from it, or neighbours of one table."""
+    """Changes shown together: one cause with its consequences, or neighbors of one table."""
 
     title: str  # a key, or the key of the table
     changes: tuple[Change, ...]
@@ -38,12 +38,12 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def grouped(self) -> bool:
-        """Whether it is several neighbours of one table."""
+        """Whether it is several neighbors of one table."""
         return len(self.changes) > 1
 
     @property
     def effect(self) -> str:
-        """The kind in words and what it moves."""
+        """The kind in words and the effect."""
         first = self.changes[0]
         return f"{KINDS[first.kind]}: {first.effect}" if first.effect else KINDS[first.kind]
 
@@ -56,13 +56,13 @@ def blocks(diff: Diff) -> list[Block]:
 
 
 def followed(block: Block) -> str:
-    """What the changes below a cause are called."""
+    """The heading of the changes below a cause."""
     upgrade = block.changes[0].fact.path == ("engine", "version")
-    return "defaults and packages that moved with it" if upgrade else "consequences"
+    return "Defaults and packages that changed with it" if upgrade else "Consequences"
 
 
 def value_of(change: Change, *, full: bool = False, limit: int = 36) -> tuple[str, str]:
-    """Before and after in words; one side is empty where the fact was added or removed."""
+    """Before and after in words; one side is empty if the fact was added or removed."""
     if change.change == "moved" and change.moved_from is not None:
         return visible(change.moved_from), "same bytes"
     if change.before is None:
@@ -97,8 +97,7 @@ def tally(diff: Diff) -> str:
 
 def verdict(diff: Diff) -> str:
     """The verdict in words."""
-    words = VERDICTS.get(diff.verdict, diff.verdict)
-    return words if diff.verdict in ("nothing", words) else f"{diff.verdict} - {words}"
+    return VERDICTS.get(diff.verdict, diff.verdict)
 
 
 def text(diff: Diff, page: Page, *, full: bool, quiet: bool) -> str:
@@ -161,7 +160,7 @@ def _runs(following: Sequence[tuple[int, Change]]) -> list[tuple[int, list[Chang
 
 
 def _tree(changes: Sequence[Change]) -> tuple[list[Change], dict[str, list[Change]]]:
-    """Causes, and what follows from each key. A circle of causes has no cause: all in it count as causes."""
+    """The causes, and the consequences of each key. In a circle of causes all count as causes."""
     if all(each.because is None for each in changes):
         return list(changes), {}
     because = {each.fact.key: each.because for each in changes}

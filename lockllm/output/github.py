@@ -14,13 +14,13 @@ _LEVEL = {"match": "notice", "mismatch": "error", "unknown": "error"}
 
 
 def report(report: Report) -> Iterator[str]:
-    """One command a line, in pieces. Only what raises the exit code is an error; what is only told is a warning."""
+    """One command a line, in pieces. What raises the exit code is an error; informational differences are warnings."""
     counts = nothing_checked(report) or f"{tally(report)}; {report.counts['unpinned']} not pinned"
     looked_at = report.subject or "this host"
     level = _LEVEL.get(report.status, "error")
     summary = f"{report.lock} against {looked_at} (stage {report.stage.value}): {counts}"
     if report.gate != "enforce":
-        summary += f"; the gate is {report.gate}: nothing is refused"
+        summary += f"; the gate is disabled ({report.gate}): nothing is refused"
     yield _command(level, report.lock, f"lockllm {report.status}", summary)
     for result in report.results:
         if result.status is not Status.MATCH:
@@ -36,7 +36,7 @@ def _result(result: Result, report: Report) -> str:
     key = result.fact.key
     if result.status in (Status.UNKNOWN, Status.NOT_DUE):
         level = "error" if result.blocking else "notice"
-        words = "is not due" if result.status is Status.NOT_DUE else "could not be seen"
+        words = "is not due" if result.status is Status.NOT_DUE else "was not seen"
         return _command(
             level, report.lock, f"{key} {words}", _sentences(result.reason, result.fix and f"fix: {result.fix}")
         )
@@ -57,7 +57,7 @@ def _check(check: Check, report: Report) -> str:
     failed = check.status is CheckStatus.FAIL
     blocks = failed and check.name not in report.informational
     level = "error" if blocks else "warning" if failed else "notice"
-    words = "fails" if failed else "cannot tell"
+    words = "fails" if failed else "is undecided"
     text = _sentences(check.detail, check.source and f"seen at {check.source}", check.fix and f"fix: {check.fix}")
     return _command(level, report.lock, f"{check.name} {words}", text)
 

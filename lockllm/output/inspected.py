@@ -1,4 +1,4 @@
-"""What one checkpoint, command line or log shows, as text: facts by table, findings, and what could not be seen."""
+"""What one checkpoint, command line, or log shows, as text: facts by table, findings, and what was not seen."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from lockllm.output.escape import visible
 from lockllm.output.layout import Page
 from lockllm.output.values import show
 
-_WORDS = {CheckStatus.FAIL: ("FINDINGS", "bad"), CheckStatus.UNKNOWN: ("CANNOT TELL", "unsure")}
+_WORDS = {CheckStatus.FAIL: ("Findings", "bad"), CheckStatus.UNKNOWN: ("Undecided", "unsure")}
 _FILES_SHOWN = 20
 
 
 def best(facts: Sequence[Reading]) -> list[Reading]:
-    """The best witness's reading of each fact, in lock order."""
-    found: dict[tuple[str, ...], Reading] = {}
+    """The reading of each fact by its best witness, in lock order."""
+    chosen: dict[tuple[str, ...], Reading] = {}
     for reading in facts:
-        held = found.get(reading.fact.path)
-        if held is None or reading.by < held.by:
-            found[reading.fact.path] = reading
-    return sorted(found.values(), key=lambda reading: position(reading.fact.path))
+        former = chosen.get(reading.fact.path)
+        if former is None or reading.by < former.by:
+            chosen[reading.fact.path] = reading
+    return sorted(chosen.values(), key=lambda reading: position(reading.fact.path))
 
 
 def text(
@@ -36,7 +36,7 @@ def text(
     full: bool,
     verbose: bool,
 ) -> str:
-    """Facts by table with where each was seen, then findings; passed checks in one line."""
+    """Findings, then facts by table with their sources; passed checks are one line."""
     readings = best(facts)
     failed = [check for check in checks if check.status is CheckStatus.FAIL]
     counted = [f"{len(readings)} facts" if len(readings) != 1 else "1 fact"]
@@ -58,7 +58,7 @@ def text(
         _facts(page, list(members), len(table), full, verbose)
     if unobserved:
         page.blank()
-        page.line("NOT SEEN", style="unsure")
+        page.line("Not seen", style="unsure")
         for each in unobserved:
             page.line(dotted(each.path), indent=4, style="strong")
             for label, value in (("reason", each.reason), ("fix", each.fix)):

@@ -191,11 +191,23 @@ def _change(change: Change) -> list[dict[str, Any]]:
         ]
     value = change.before if change.after is None else change.after
     return [
-        {"fact": change.moved_from, "before": value, "after": None, "change": "removed", **shared,
-         "moved_to": change.fact.key},
-        {"fact": change.fact.key, "before": None, "after": value, "change": "added", **shared,
-         "moved_from": change.moved_from},
-    ]  # fmt: skip
+        {
+            "fact": change.moved_from,
+            "before": value,
+            "after": None,
+            "change": "removed",
+            **shared,
+            "moved_to": change.fact.key,
+        },
+        {
+            "fact": change.fact.key,
+            "before": None,
+            "after": value,
+            "change": "added",
+            **shared,
+            "moved_from": change.moved_from,
+        },
+    ]
 
 
 def _plain(value: Any, depth: int) -> Any:

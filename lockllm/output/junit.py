@@ -75,7 +75,7 @@ def _judged(result: Result) -> tuple[str, list[str]]:
     if result.status in _SETTLED:
         words = f"{result.status.value}: expected {expected}, found {found}"
         return words, [result.reason] if result.reason else []
-    told = "" if result.blocking else "informational: "
+    prefix = "" if result.blocking else "informational: "
     detail = [f"expected: {show(result.expected, full=True)}", f"found: {show(result.found, full=True)}"]
     labels = (
         ("seen at", result.source),
@@ -84,7 +84,9 @@ def _judged(result: Result) -> tuple[str, list[str]]:
         ("effect", f"{result.fact.kind.value}: {result.fact.effect}"),
         ("fix", result.fix),
     )
-    return f"{told}expected {expected}, found {found}", detail + [f"{label}: {text}" for label, text in labels if text]
+    return f"{prefix}expected {expected}, found {found}", detail + [
+        f"{label}: {text}" for label, text in labels if text
+    ]
 
 
 def _kind_of_check(check: Check, report: Report) -> str:

@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from lockllm.output.escape import log_line
 
 _STYLES = {
-    "bad": "\x1b[1;31m", "good": "\x1b[1;32m", "unsure": "\x1b[1;33m", "strong": "\x1b[1m", "quiet": "\x1b[2m",
-    "out": "\x1b[31m", "in": "\x1b[32m",
-}  # fmt: skip
+    "bad": "\x1b[1;31m",
+    "good": "\x1b[1;32m",
+    "unsure": "\x1b[1;33m",
+    "strong": "\x1b[1m",
+    "quiet": "\x1b[2m",
+    "out": "\x1b[31m",
+    "in": "\x1b[32m",
+}
 _END = "\x1b[0m"
 _LABEL = 10
 _NARROWEST = 40

@@ -1,4 +1,4 @@
-"""Records as Markdown for pull requests and job summaries: no foreign text can add to its structure."""
+"""Records as Markdown for pull requests and job summaries. Foreign text cannot add to its structure."""
 
 from __future__ import annotations
 
@@ -20,33 +20,51 @@ _INDENT = "&nbsp;&nbsp;"
 
 
 def report(report: Report, *, full: bool = False) -> str:
-    """A report: the verdict, tables of what differs, is not seen or contradicts itself, and the rest folded away."""
+    """A report: the verdict, tables of differences, of what was not seen, and of findings; the rest is folded."""
     lines = [f"### lockllm: {prose(report.status)}", ""]
     where = f"{code(report.lock)} against {prose(report.subject or 'this host')}, stage {report.stage.value}"
     lines += [f"{where}: **{prose(nothing_checked(report) or tally(report))}**."]
     differing = [each for each in report.results if each.status is Status.MISMATCH]
-    lines += _table(("fact", "expected", "found", "effect", "fix"), (
-        (_INDENT * depth + code(each.fact.key), *_pair(each, full), _effect(each), _fix(each))
-        for depth, each in causes_first(differing)
-    ))  # fmt: skip
-    lines += _table(("not seen", "reason", "fix"), (
-        (code(each.fact.key), prose(each.reason) + ("" if each.blocking else " (informational)"), prose(each.fix))
-        for each in report.results if each.status is Status.UNKNOWN
-    ))  # fmt: skip
-    lines += _table(("finding", "found", "effect", "fix"), (
-        (code(each.name), prose(each.detail) + ("" if each.name not in report.informational else " (informational)"),
-         prose(checks.effect(each.name)), prose(each.fix))
-        for each in report.checks if each.status is CheckStatus.FAIL
-    ))  # fmt: skip
+    lines += _section(
+        "Differences",
+        ("fact", "expected", "found", "effect", "fix"),
+        (
+            (_INDENT * depth + code(each.fact.key), *_pair(each, full), _effect(each), _fix(each))
+            for depth, each in causes_first(differing)
+        ),
+    )
+    lines += _section(
+        "Not seen",
+        ("fact", "reason", "fix"),
+        (
+            (code(each.fact.key), prose(each.reason) + ("" if each.blocking else " (informational)"), prose(each.fix))
+            for each in report.results
+            if each.status is Status.UNKNOWN
+        ),
+    )
+    lines += _section(
+        "Findings",
+        ("check", "found", "effect", "fix"),
+        (
+            (
+                code(each.name),
+                prose(each.detail) + ("" if each.name not in report.informational else " (informational)"),
+                prose(checks.effect(each.name)),
+                prose(each.fix),
+            )
+            for each in report.checks
+            if each.status is CheckStatus.FAIL
+        ),
+    )
     lines += _settled(report, full)
     lines += ["", f"{report.counts['pinned']} facts pinned, {report.counts['unpinned']} not."]
     if report.gate != "enforce":
-        lines[-1] += f" **The gate is {prose(report.gate)}: nothing is refused.**"
+        lines[-1] += f" **The gate is disabled ({prose(report.gate)}): nothing is refused.**"
     return "\n".join(lines) + "\n"
 
 
 def diff(diff: Diff, *, full: bool = False) -> str:
-    """A diff for review: the chat template as text, the engine with what moved with it, all else, and the verdict."""
+    """A diff for review: the chat template as text, the engine with its consequences, all else, and the verdict."""
     found = blocks(diff)
     lines = [f"### {code(diff.before)} to {code(diff.after)}: {prose(tally_of_diff(diff))}"]
     rest: list[Block] = []
@@ -109,7 +127,7 @@ def _fix(result: Result) -> str:
 
 
 def _settled(report: Report, full: bool) -> list[str]:
-    """What needs nobody to act, folded."""
+    """What needs no action, folded."""
     entries = []
     for each in report.results:
         if each.status in _SETTLED:
@@ -121,7 +139,7 @@ def _settled(report: Report, full: bool) -> list[str]:
         elif each.status is Status.NOT_DUE:
             entries.append(f"- not due at this stage: {code(each.fact.key)}")
     entries += [
-        f"- cannot tell: {code(each.name)} {prose(each.detail)}"
+        f"- undecided: {code(each.name)} {prose(each.detail)}"
         for each in report.checks
         if each.status is CheckStatus.UNKNOWN
     ]
@@ -135,6 +153,12 @@ def _settled(report: Report, full: bool) -> list[str]:
     if not entries:
         return []
     return ["", "<details><summary>Tolerated, not due, not pinned</summary>", "", *entries, "", "</details>"]
+
+
+def _section(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table under its heading; nothing if it has no rows."""
+    table = _table(heads, rows)
+    return ["", f"#### {title}", *table] if table else []
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What several formats say of a report alike: causes before what follows from them, counts in words."""
+"""What all formats share: causes before their consequences, and counts in words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lockllm.facts.observation import Check, CheckStatus
 from lockllm.judge.report import Report, Result, Status
 
 SETTLED = (Status.ALLOWED, Status.WAIVED, Status.IGNORED)
-"""Differs, and somebody decided to live with it."""
+"""Differs, and the lock tolerates it."""
 
 
 def circular(key: str, because: Mapping[str, str | None]) -> bool:
-    """Whether a key is, through what it follows from, its own cause."""
+    """Whether a key is, through its causes, its own cause."""
     seen = {key}
     at = because.get(key)
     while at is not None and at not in seen:
@@ -26,7 +26,7 @@ def circular(key: str, because: Mapping[str, str | None]) -> bool:
 
 
 def split(differing: Sequence[Result]) -> tuple[list[Result], dict[str, list[Result]]]:
-    """Causes, and what follows from each key."""
+    """The causes, and the consequences of each key."""
     if all(each.because is None for each in differing):
         return list(differing), {}
     because = {each.fact.key: each.because for each in differing}
@@ -56,7 +56,7 @@ def causes_first(differing: Sequence[Result]) -> list[tuple[int, Result]]:
 def tally(report: Report) -> str:
     """`3 differ from 1 cause, 2 not seen, 41 match`."""
     blocking = [each for each in report.results if each.status is Status.MISMATCH and each.blocking]
-    told = sum(1 for each in report.results if each.status is Status.MISMATCH and not each.blocking)
+    informational = sum(1 for each in report.results if each.status is Status.MISMATCH and not each.blocking)
     causes, _ = split([each for each in report.results if each.status is Status.MISMATCH])
     ahead = sum(1 for each in causes if each.blocking)
     counted = []
@@ -67,7 +67,7 @@ def tally(report: Report) -> str:
     failed = sum(1 for check in report.checks if check.status is CheckStatus.FAIL)
     matching = sum(1 for each in report.results if each.status is Status.MATCH)
     for count, words in (
-        (told, "informational"),
+        (informational, "informational"),
         (sum(1 for each in report.results if each.status is Status.UNKNOWN), "not seen"),
         (failed, "finding" if failed == 1 else "findings"),
         (sum(1 for each in report.results if each.status in SETTLED), "tolerated"),
@@ -78,14 +78,14 @@ def tally(report: Report) -> str:
 
 
 def nothing_checked(report: Report) -> str:
-    """Why a gate that found nothing wrong is not good all the same; empty where something was checked or is missing."""
+    """Why a report without differences is no match: nothing was checked. Empty if something was."""
     results = report.results
     if report.status != "unknown" or any(each.status is Status.UNKNOWN and each.blocking for each in results):
         return ""
     if unanswered(report) is not None and any(each.status is Status.MATCH for each in results):
         return ""
     if not results:
-        return "nothing was checked: no locked fact was chosen, or the lock holds none"
+        return "nothing was checked: no locked fact was selected, or the lock has none"
     counted = (
         (sum(1 for each in results if each.status is Status.NOT_DUE), "not due at this stage"),
         (sum(1 for each in results if each.policy is Policy.IGNORE), "ignored by policy"),
@@ -100,7 +100,7 @@ def facts(count: int) -> str:
 
 
 def by_group(facts: Sequence[Fact[Any]]) -> list[str]:
-    """Keys; of more than three in one group only how many: `sampling.* (17)`."""
+    """The keys; more than three of one group are counted: `sampling.* (17)`."""
     groups: dict[str, list[Fact[Any]]] = {}
     for fact in facts:
         groups.setdefault(fact.group, []).append(fact)
@@ -111,7 +111,7 @@ def by_group(facts: Sequence[Fact[Any]]) -> list[str]:
 
 
 def unanswered(report: Report) -> Check | None:
-    """The finding that the server was asked and did not answer, where the verdict rests on it."""
+    """The finding that the server did not answer, if the verdict rests on it."""
     if report.status != "unknown":
         return None
     return next(
@@ -121,9 +121,9 @@ def unanswered(report: Report) -> Check | None:
 
 
 def folded(rows: Sequence[tuple[Path, str, bool]]) -> list[tuple[str, str]]:
-    """Neighbours below one key on one line: `prompt_probes.user  text, token_count 41 -> 42, token_ids`.
+    """Neighbors below one key on one line: `prompt_probes.user  text, token_count 41 -> 42, token_ids`.
 
-    A row is a fact's path, what it moved from and to, and whether that is a digest: then its name says it all.
+    A row is a fact's path, its change in words, and whether the values are digests: those are left out.
     """
     lines: list[tuple[str, str]] = []
     for parent, group in groupby(rows, key=lambda row: row[0][:-1] if len(row[0]) > 2 else row[0]):
@@ -131,12 +131,12 @@ def folded(rows: Sequence[tuple[Path, str, bool]]) -> list[tuple[str, str]]:
         if len(members) == 1 or len(parent) < 2:
             lines += [(dotted(path), text) for path, text, _ in members]
         else:
-            told = [segment(path[-1]) + ("" if digest else f" {text}") for path, text, digest in members]
-            lines.append((dotted(parent), ", ".join(told)))
+            parts = [segment(path[-1]) + ("" if digest else f" {text}") for path, text, digest in members]
+            lines.append((dotted(parent), ", ".join(parts)))
     return lines
 
 
 def is_digest(*values: object) -> bool:
-    """Whether all values that are there are digests."""
-    held = [value for value in values if value is not None]
-    return bool(held) and all(isinstance(value, str) and len(value) == 64 and value.isalnum() for value in held)
+    """Whether all values that are given are digests."""
+    given = [value for value in values if value is not None]
+    return bool(given) and all(isinstance(value, str) and len(value) == 64 and value.isalnum() for value in given)

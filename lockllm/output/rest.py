@@ -1,4 +1,4 @@
-"""The quiet end of a text report: what matches, is tolerated, not due or not locked, in a line each."""
+"""The end of a text report: what matches, is tolerated, not due, or not locked, in a line each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 12
 
 
 def rest(page: Page, report: Report, *, full: bool, verbose: bool) -> None:
-    """Everything that needs nobody to act; `verbose` names each fact with where it was seen."""
+    """Everything that needs no action; `verbose` lists each fact with its source."""
     _tolerated(page, report, full)
     _matching(page, report, full, verbose)
     _checks(page, report, verbose)
@@ -49,14 +49,14 @@ def _matching(page: Page, report: Report, full: bool, verbose: bool) -> None:
     notes = [
         f"{count} {words}"
         for count, words in (
-            (following, "by what they follow from"),
-            (len(kept), "by cached digests" + (f", the oldest of {visible(oldest)}" if oldest else "")),
-            (claimed, "by claimed digests, no byte read"),
+            (following, "implied by other facts"),
+            (len(kept), f"by digests cached since {visible(oldest)}" if oldest else "by cached digests"),
+            (claimed, "by claimed digests, nothing hashed"),
         )
         if count
     ]
     text = "1 fact" if len(matching) == 1 else f"{len(matching)} facts"
-    page.field("match", text + (f" ({', '.join(notes)})" if notes else ""), label_width=_WIDTH)
+    page.field("matches", text + (f" ({', '.join(notes)})" if notes else ""), label_width=_WIDTH)
     if verbose:
         rows = [(each.fact.key, f"{show(each.found, full=full)}  ({visible(each.source)})") for each in matching]
         page.table(rows, indent=4)
@@ -69,7 +69,7 @@ def _checks(page: Page, report: Report, verbose: bool) -> None:
         return
     text = f"{len(passed)} pass"
     if unsure:
-        text += f", {len(unsure)} cannot tell: " + columns([visible(check.name) for check in unsure])
+        text += f", {len(unsure)} undecided: " + columns([visible(check.name) for check in unsure])
     page.field("checks", text, label_width=_WIDTH)
     if verbose:
         page.table([(visible(check.name), visible(check.detail)) for check in (*unsure, *passed)], indent=4)
@@ -90,12 +90,12 @@ def _unpinned(page: Page, report: Report, verbose: bool) -> None:
         keys = [visible(key) for key in report.unpinned]
         page.field("not pinned", columns(keys[:_FEW], more=max(0, len(keys) - _FEW)), label_width=_WIDTH)
         return
-    page.field("not pinned", "no locked value, so never checked:", label_width=_WIDTH)
+    page.field("not pinned", "these have no locked value and are never checked:", label_width=_WIDTH)
     page.table([(visible(key), visible(reason)) for key, reason in report.unpinned.items()], indent=4)
 
 
 def _left_open(page: Page, report: Report, full: bool) -> None:
-    """Values that a running server shows and the lock does not hold: `lock --observation` can pin them."""
+    """Values that a running server shows and the lock does not hold."""
     if not report.left_open:
         return
     page.field("seen, not pinned", "`lockllm lock --observation` can pin these:", label_width=_WIDTH)

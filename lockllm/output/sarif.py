@@ -25,10 +25,10 @@ _ABOUT = {row.name: row.about for row in checks.CHECKS}
 
 
 def report(report: Report) -> Iterator[str]:
-    """What raises the exit code has level error, what is only told warning, what is tolerated note. In pieces."""
-    told = [(_rule_of(each), each) for each in report.results if each.status not in (Status.MATCH, Status.NOT_DUE)]
+    """What raises the exit code has level error, an informational difference warning, what is tolerated note. In pieces."""
+    listed = [(_rule_of(each), each) for each in report.results if each.status not in (Status.MATCH, Status.NOT_DUE)]
     failed = [check for check in report.checks if check.status is not CheckStatus.PASS]
-    rules = _rules(report, told, failed)
+    rules = _rules(report, listed, failed)
     at = {name: number for number, name in enumerate(rules)}
     driver = {"name": "lockllm", "version": __version__, "informationUri": _HOME, "rules": list(rules.values())}
     invocation = {
@@ -43,35 +43,38 @@ def report(report: Report) -> Iterator[str]:
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "invocations": [invocation],
-        "results": _results(report, told, failed, at),
+        "results": _results(report, listed, failed, at),
         "properties": {
-            "stage": report.stage.value, "subject": report.subject, "gate": report.gate, "counts": dict(report.counts),
+            "stage": report.stage.value,
+            "subject": report.subject,
+            "gate": report.gate,
+            "counts": dict(report.counts),
             "notDue": [each.fact.key for each in report.results if each.status is Status.NOT_DUE],
         },
-    }  # fmt: skip
+    }
     yield f'{{\n  "$schema": "{_SCHEMA}",\n  "version": "2.1.0",\n  "runs": [\n    '
     yield from pieces(run, 4)
     yield "\n  ]\n}\n"
 
 
-def _rules(report: Report, told: Sequence[tuple[str, Result]], failed: Sequence[Check]) -> dict[str, dict[str, Any]]:
+def _rules(report: Report, listed: Sequence[tuple[str, Result]], failed: Sequence[Check]) -> dict[str, dict[str, Any]]:
     rules: dict[str, dict[str, Any]] = {}
-    for name, each in told:
+    for name, each in listed:
         if name not in rules:
             rules[name] = _rule(name, each.fact.about, each.fact.effect, each.fact.fix)
     for check in failed:
         if check.name not in rules:
             rules[check.name] = _rule(check.name, _ABOUT.get(check.name, check.name), checks.effect(check.name))
     if nothing_checked(report):
-        rules[_VERDICT] = _rule(_VERDICT, "Something was checked.", "a gate that saw nothing")
+        rules[_VERDICT] = _rule(_VERDICT, "Something was checked.", "the gate saw nothing")
     return rules
 
 
 def _results(
-    report: Report, told: Sequence[tuple[str, Result]], failed: Sequence[Check], at: Mapping[str, int]
+    report: Report, listed: Sequence[tuple[str, Result]], failed: Sequence[Check], at: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
     lock = _uri(report.lock)
-    for rule, each in told:
+    for rule, each in listed:
         yield _result(each, rule, at[rule], lock)
     for check in failed:
         yield _check(check, at[check.name], check.name in report.informational, lock)
@@ -88,7 +91,7 @@ def _rule(name: str, about: str, effect: str, fix: str = "") -> dict[str, Any]:
     rule: dict[str, Any] = {
         "id": line(name),
         "shortDescription": {"text": _message(about or name)},
-        "fullDescription": {"text": _message(f"{about or name} When it moves: {effect or 'not known'}.")},
+        "fullDescription": {"text": _message(f"{about or name} If it differs: {effect or 'not known'}.")},
     }
     if fix:
         rule["help"] = {"text": _message(fix)}
@@ -98,14 +101,17 @@ def _rule(name: str, about: str, effect: str, fix: str = "") -> dict[str, Any]:
 def _result(result: Result, rule: str, at: int, lock: str) -> dict[str, Any]:
     key = result.fact.key
     if result.status is Status.UNKNOWN:
-        text = f"{key} could not be seen: {result.reason}; fix: {result.fix}"
+        text = f"{key} was not seen: {result.reason}; fix: {result.fix}"
         return _entry(rule, at, "error" if result.blocking else "note", text, key, lock)
     expected, found = show_pair(result.expected, result.found)
     text = f"{key}: expected {expected}, found {found}"
     for label, value in (
-        ("at", result.source), ("because", result.reason), ("follows from", result.because or ""),
-        (result.fact.kind.value, result.fact.effect), ("fix", result.fix),
-    ):  # fmt: skip
+        ("at", result.source),
+        ("because", result.reason),
+        ("follows from", result.because or ""),
+        (result.fact.kind.value, result.fact.effect),
+        ("fix", result.fix),
+    ):
         text += f"; {label}: {value}" if value else ""
     level = "error" if result.blocking else "warning" if result.status is Status.MISMATCH else "note"
     entry = _entry(rule, at, level, text, key, lock)
@@ -119,7 +125,7 @@ def _result(result: Result, rule: str, at: int, lock: str) -> dict[str, Any]:
 def _check(check: Check, at: int, informational: bool, lock: str) -> dict[str, Any]:
     failed = check.status is CheckStatus.FAIL
     level = "note" if not failed else "warning" if informational else "error"
-    text = f"{check.name} {'fails' if failed else 'cannot tell'}: {check.detail}"
+    text = f"{check.name} {'fails' if failed else 'is undecided'}: {check.detail}"
     for label, value in (("at", check.source), ("fix", check.fix)):
         text += f"; {label}: {value}" if value else ""
     return _entry(check.name, at, level, text, check.name, lock)

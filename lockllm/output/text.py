@@ -1,4 +1,4 @@
-"""Records as text for a person: the verdict, then what differs by its cause, and everything else in a line each."""
+"""Records as text: the verdict, then each difference under its cause, then a line for everything else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lockllm.output.values import show, show_pair
 
 _STYLE = {"match": "good", "mismatch": "bad", "unknown": "unsure"}
 _FEW = 6
-"""So many names of one reason are told before it."""
+"""With at most so many facts of one reason their names come first, else the reason."""
 _EVIDENCE = {"cached": "digest from the cache", "claimed": "digest claimed, not computed"}
 
 
@@ -32,7 +32,7 @@ def report(
     quiet: bool = False,
     verbose: bool = False,
 ) -> str:
-    """A report for a terminal or a log. `full`: whole digests and values. `quiet`: nothing where all is well."""
+    """A report for a terminal or a log. `full`: whole digests and values. `quiet`: nothing if everything matches."""
     if quiet and report.status == "match" and report.gate == "enforce":
         return ""
     page = Page(width, color)
@@ -51,7 +51,7 @@ def report(
 def diff(
     diff: Diff, *, color: bool = False, width: int = 80, full: bool = False, quiet: bool = False, verbose: bool = False
 ) -> str:
-    """What moved between two locks, for a terminal or a log."""
+    """The differences between two locks, for a terminal or a log."""
     return changes.text(diff, Page(width, color), full=full or verbose, quiet=quiet)
 
 
@@ -66,14 +66,14 @@ def inspection(
     full: bool = False,
     verbose: bool = False,
 ) -> str:
-    """The facts and findings of one thing that was looked at."""
+    """The facts and findings of one checkpoint, command line, or log."""
     from lockllm.output import inspected
 
     return inspected.text(facts, checks, unobserved, Page(width, color), subject=subject, full=full, verbose=verbose)
 
 
 class _Writer:
-    """One report on its way to a page."""
+    """Writes one report to a page."""
 
     def __init__(self, page: Page, report: Report, full: bool) -> None:
         self.page = page
@@ -85,7 +85,7 @@ class _Writer:
         self.causes, self.followers = split(self.differing)
 
     def verdict(self) -> None:
-        """What was judged, against what, and how it ended."""
+        """The verdict, the lock, and the host."""
         report, page = self.report, self.page
         looked_at = visible(report.subject) or "this host"
         word = report.status.upper()
@@ -102,16 +102,16 @@ class _Writer:
             page.line("differs in " + columns(names[:12], more=max(0, len(names) - 12)), indent=indent)
 
     def differences(self) -> None:
-        """Every mismatch: the cause, then what follows from it; those that are only told come after."""
+        """Every mismatch: the cause, then its consequences. Informational ones come last."""
         number = 0
         for title, chosen in (
-            ("DIFFERS", [each for each in self.causes if each.blocking]),
-            ('DIFFERS (informational: policy is "report")', [each for each in self.causes if not each.blocking]),
+            ("Differences", [each for each in self.causes if each.blocking]),
+            ('Differences (informational: policy is "report")', [each for each in self.causes if not each.blocking]),
         ):
             if not chosen:
                 continue
             self.page.blank()
-            self.page.line(title, style="bad" if title == "DIFFERS" else "strong")
+            self.page.line(title, style="bad" if title == "Differences" else "strong")
             for block in _blocks(chosen, self.followers):
                 number += 1
                 self.page.blank()
@@ -122,8 +122,8 @@ class _Writer:
                         self._cause(each, number)
 
     def unknowns(self) -> None:
-        """What was due and could not be seen, by reason."""
-        for title, blocking in (("NOT SEEN", True), ("NOT SEEN (informational)", False)):
+        """The facts that were due and not seen, grouped by reason."""
+        for title, blocking in (("Not seen", True), ("Not seen (informational)", False)):
             groups: dict[tuple[str, str], list[Fact[Any]]] = {}
             for each in self.unseen:
                 if each.blocking is blocking:
@@ -141,7 +141,7 @@ class _Writer:
                 self._gap(unseen, reason, fix)
 
     def _gap(self, unseen: Sequence[Fact[Any]], reason: str, fix: str) -> None:
-        """Facts of one reason: their names first, or the reason where there are many."""
+        """The facts of one reason. Their names come first; with many of them, the reason does."""
         self.page.blank()
         if len(unseen) <= _FEW:
             self.page.line(columns([each.key for each in unseen]), indent=4, style="strong")
@@ -151,30 +151,36 @@ class _Writer:
         self._fields((("facts", columns(by_group(unseen))), ("fix", visible(fix))))
 
     def findings(self) -> None:
-        """Checks that fail: what the host says against itself, whatever the lock says."""
+        """Failed checks: contradictions of the host, independent of the lock."""
         if not self.failed:
             return
         self.page.blank()
-        self.page.line("FINDINGS on this host, whatever the lock says", style="bad")
+        self.page.line("Findings on this host, independent of the lock", style="bad")
         for check in self.failed:
             self.page.blank()
             self.page.line(visible(check.name), indent=4, style="strong")
-            self._fields((("found", visible(check.detail)), ("seen at", visible(check.source)),
-                          ("effect", visible(check_effect(check.name))), ("fix", visible(check.fix))))  # fmt: skip
+            self._fields(
+                (
+                    ("found", visible(check.detail)),
+                    ("seen at", visible(check.source)),
+                    ("effect", visible(check_effect(check.name))),
+                    ("fix", visible(check.fix)),
+                )
+            )
 
     def rest(self, verbose: bool) -> None:
-        """What is settled, matches, is not due or not locked: briefly."""
+        """Whatever needs no action, briefly: tolerated, matching, not due, not locked."""
         from lockllm.output.rest import rest
 
         rest(self.page, self.report, full=self.full, verbose=verbose)
 
     def last_line(self) -> None:
-        """How much is pinned, how much is not, and whether the gate was open."""
+        """How many facts are pinned, how many are not, and whether the gate is disabled."""
         report = self.report
         text = f"{facts(report.counts['pinned'])} pinned, {report.counts['unpinned']} not"
         if report.gate != "enforce":
             effect = "nothing would be refused" if report.status == "match" else "nothing is refused"
-            text += f"; the gate is {visible(report.gate)}: {effect}"
+            text += f"; the gate is disabled ({visible(report.gate)}): {effect}"
         else:
             text += f"; exit {report.exit_code}"
         self.page.raw(text, style="" if report.gate == "enforce" else "unsure")
@@ -183,10 +189,16 @@ class _Writer:
         page = self.page
         page.line(f"{number:>2}. {result.fact.key}", hang=4, style="strong")
         self._values(result, 4)
-        self._fields((("seen at", self._seen_at(result)), ("why", visible(result.reason)), ("effect", _effect(result)),
-                      ("fix", visible(result.fix))))  # fmt: skip
+        self._fields(
+            (
+                ("seen at", self._seen_at(result)),
+                ("why", visible(result.reason)),
+                ("effect", _effect(result)),
+                ("fix", visible(result.fix)),
+            )
+        )
         if result.fact.key in self.followers:
-            page.line("consequences (expected -> found)", indent=4, style="quiet")
+            page.line("Consequences (expected -> found)", indent=4, style="quiet")
             self._follow(result, 6)
 
     def _table(self, block: list[Result], number: int) -> None:
@@ -236,7 +248,7 @@ class _Writer:
 
 
 def _blocks(results: Sequence[Result], followers: dict[str, list[Result]]) -> list[list[Result]]:
-    """Neighbours of one table that share effect and fix, together; each other result alone."""
+    """Groups neighbors of one table that share effect and fix; any other result is a group of its own."""
     blocks: list[list[Result]] = []
     last: tuple[Path, str, str] | None = None
     for each in results:
@@ -262,7 +274,7 @@ def _below(result: Result, depth: int) -> str:
 
 
 def _common_source(block: Sequence[Result]) -> str:
-    """The one place where all were seen, or the folder that holds all places."""
+    """The place where all of them were seen, or the folder that contains all places."""
     sources = {each.source for each in block if each.source}
     if len(sources) < 2:
         return next(iter(sources), "")

@@ -39,7 +39,7 @@ def test_a_document_that_is_missing(kind: Kind, call: Call) -> None:
     Path(name).unlink()
     done = call(*command)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"lockllm: there is no such file\n  in    {name}\n  fix   {fix}\n"
+    assert done.err == f"lockllm: no such file\n  in    {name}\n  fix   {fix}\n"
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n"])
@@ -59,7 +59,7 @@ def test_a_document_that_is_a_directory(kind: Kind, call: Call) -> None:
     done = call(*command)
     assert done.code == 2
     if name == "llm.toml":  # a directory is taken for the one that holds the spec
-        assert done.err.startswith("lockllm: there is no such file\n  in    llm.toml/llm.toml\n")
+        assert done.err.startswith("lockllm: no such file\n  in    llm.toml/llm.toml\n")
     else:
         assert done.err == f"lockllm: this is a directory\n  in    {name}\n  fix   name a file in it\n"
 
@@ -79,7 +79,7 @@ def test_a_document_that_is_a_link_to_itself(kind: Kind, call: Call) -> None:
     done = call(*command)
     assert done.code == 4
     assert done.err == (
-        f"lockllm: the file cannot be read: too many levels of symbolic links\n  in    {name}\n  fix   see to its permissions\n"
+        f"lockllm: the file cannot be read: too many levels of symbolic links\n  in    {name}\n  fix   check its permissions\n"
     )
 
 

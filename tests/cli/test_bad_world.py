@@ -59,7 +59,7 @@ def test_a_document_that_may_not_be_read(folder: Path, powerless: Sequence[str])
     (folder / "llm.lock").chmod(0)
     done = process(folder, "verify", before=powerless)
     assert (done.code, done.err) == (
-        4, "lockllm: the file cannot be read: permission denied\n  in    llm.lock\n  fix   see to its permissions\n",
+        4, "lockllm: the file cannot be read: permission denied\n  in    llm.lock\n  fix   check its permissions\n",
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def test_a_folder_that_may_not_be_written(folder: Path, powerless: Sequence[str]
         folder.chmod(0o755)
     assert (done.code, done.err) == (
         4, "lockllm: the file cannot be written: permission denied\n  in    llm.lock\n"
-        "  fix   see to the permissions of its directory\n",
+        "  fix   check the permissions of its directory\n",
     )  # fmt: skip
     assert (folder / "llm.lock").read_text() == LOCK
 
@@ -85,7 +85,7 @@ def test_a_folder_that_may_not_be_written(folder: Path, powerless: Sequence[str]
 def test_a_folder_that_is_not_there(folder: Path, call: Call, command: tuple[str, ...], name: str) -> None:
     done = call(*command, name)
     assert (done.code, done.err.splitlines()[-3:]) == (
-        4, ["lockllm: the file cannot be written: no such file or directory", f"  in    {name}", "  fix   make its directory"],
+        4, ["lockllm: the file cannot be written: no such file or directory", f"  in    {name}", "  fix   create its directory"],
     )  # fmt: skip
 
 
@@ -161,7 +161,7 @@ def test_the_encoding_of_the_terminal_is_no_trouble(folder: Path) -> None:
     environ = {**ENVIRON, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
     done = process(folder, "verify", "--stage", "preflight", env=environ)
     assert done.code in (1, 3)
-    assert process(folder, "verify", "ü.lock", env=environ).err.startswith("lockllm: there is no such file\n")
+    assert process(folder, "verify", "ü.lock", env=environ).err.startswith("lockllm: no such file\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -180,7 +180,10 @@ def test_a_signal_while_it_hashes_leaves_the_old_lock_and_nothing_else(folder: P
         _until_it_reads(run.pid, weights)
         run.send_signal(number)
         _, err = run.communicate(timeout=30)
-    assert (run.returncode, err.splitlines()[-1]) == (128 + number, "lockllm: interrupted; nothing was written half")
+    assert (run.returncode, err.splitlines()[-1]) == (
+        128 + number,
+        "lockllm: interrupted; no file was left half written",
+    )
     assert (folder / "llm.lock").read_text() == LOCK
     assert sorted(path.name for path in folder.iterdir()) in (
         [".cache", "llm.lock", "llm.toml", "model"], ["llm.lock", "llm.toml", "model"],
@@ -407,7 +410,7 @@ def test_a_server_is_told_by_its_port(folder: Path, call: Call) -> None:
          "  fix   export NO_SUCH_KEY, or name another variable"),
         (("--python", "/no/such/python"), "no interpreter at /no/such/python\n  in    --python\n"
          "  fix   name the python of the serving environment"),
-        (("--observation", "no.json"), "there is no such file\n  in    no.json\n  fix   write one with `lockllm observe -o FILE`"),
+        (("--observation", "no.json"), "no such file\n  in    no.json\n  fix   write one with `lockllm observe -o FILE`"),
     ],
 )  # fmt: skip
 def test_a_source_that_is_not_there(folder: Path, call: Call, arguments: tuple[str, ...], message: str) -> None:

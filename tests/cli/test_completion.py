@@ -34,12 +34,12 @@ def test_a_shell_that_is_not_known_is_an_error_with_the_known_ones(
 ) -> None:
     assert run(["completion", "tcsh"]) == 2
     assert capsys.readouterr().err == (
-        "lockllm: no completion is written for the shell 'tcsh'\n  in    the command line\n"
+        "lockllm: there is no completion script for the shell 'tcsh'\n  in    the command line\n"
         "  fix   name one: lockllm completion bash|zsh|fish\n"
     )
     monkeypatch.setenv("SHELL", "")
     assert run(["completion"]) == 2
-    assert "SHELL does not tell which shell this is" in capsys.readouterr().err
+    assert "the variable SHELL is not set" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

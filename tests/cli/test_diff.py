@@ -117,7 +117,7 @@ def test_revisions_are_told_from_the_folder_that_one_is_in(
         (("--output=stolen:llm.lock",), None),
         (("HEAD", "--", "-x:llm.lock"), "'-x:llm.lock' is neither a file nor a git revision"),
         (("--end-of-options", "--", "--output=stolen"), "'--output=stolen' is neither a file nor a git revision"),
-        (("a", "b", "c"), "diff compares two locks, found 3"),
+        (("a", "b", "c"), "diff compares two locks, found 3 arguments"),
     ],
 )
 def test_what_is_neither_file_nor_revision_is_told(
@@ -166,7 +166,7 @@ def test_a_weaker_policy_is_shown(tmp_path: Path, call: Call) -> None:
     }  # fmt: skip
     out = call("diff", "a.lock", "b.lock").out
     assert "compatible -> ignore" in out
-    assert out.splitlines()[-1] == "verdict   rules - hosts are judged by other rules"
+    assert out.splitlines()[-1] == "verdict   rules: hosts are judged by other rules"
 
 
 def test_an_upgrade_is_grouped_with_the_defaults_that_it_moves(tmp_path: Path, call: Call) -> None:
@@ -200,8 +200,8 @@ def driven(repository: Path) -> Path:
 def test_git_shows_locks_by_its_driver(driven: Path) -> None:
     out = git(driven, "diff", "--ext-diff", "HEAD").stdout
     assert out == (
-        "llm.lock -> llm.lock: 1 change\n\nserve.seed  0 -> 7\n    noise, last bits: unseeded requests draw other tokens\n\n"
-        "verdict   noise - last bits: near ties may flip\n"
+        "llm.lock -> llm.lock: 1 change\n\nserve.seed  0 -> 7\n    noise (last bits only): unseeded requests draw other tokens\n\n"
+        "verdict   noise: only the last bits differ, so near-ties may flip\n"
     )
     out = git(driven, "diff", "--ext-diff", "HEAD~1", "HEAD").stdout
     assert out.count("engine.version") == 2
@@ -213,7 +213,7 @@ def test_git_shows_new_deleted_and_renamed_locks(driven: Path) -> None:
     (driven / "sub" / "llm.lock").unlink()
     git(driven, "add", "-A", "new.lock", "sub")
     out = git(driven, "diff", "--ext-diff", "--cached", "HEAD", "--no-renames").stdout
-    rule = 'policy."host.driver"  {} compatible\n    changes how a host is judged: differences are judged otherwise\n'
+    rule = 'policy."host.driver"  {} compatible\n    changes how hosts are judged: differences are judged otherwise\n'
     assert out == (
         f"new.lock -> new.lock: new lock, 6 facts\n\n{rule.format('added')}"
         f"sub/llm.lock -> sub/llm.lock: lock removed, 6 facts\n\n{rule.format('removed, was')}"
@@ -243,7 +243,7 @@ def test_git_shows_a_lock_in_conflict(driven: Path) -> None:
     git(driven, "commit", "-qam", "ours")
     subprocess.run(["git", "stash", "apply"], cwd=driven, capture_output=True, check=False)
     out = git(driven, "diff", "--ext-diff", "--cached").stdout
-    assert out == "llm.lock is in conflict: resolve it, or run `lockllm lock`\n"
+    assert out == "llm.lock has merge conflicts: resolve them, or run `lockllm lock`\n"
 
 
 def test_git_log_shows_locks_too(driven: Path) -> None:

@@ -197,7 +197,7 @@ def test_a_broken_glass_needs_no_lock(host: Path, arguments: tuple[str, ...]) ->
     assert (closed.returncode, closed.stdout) == (2, "")
     done = execute(host, *arguments, *GOOD, env={"LOCKLLM_GATE": "off"})
     assert (done.returncode, told(done)["argv"][1]) == (0, "serve")
-    assert done.stderr == closed.stderr + "lockllm: the gate is off: started all the same\n"
+    assert done.stderr == closed.stderr + "lockllm: the gate is disabled: starting the server anyway\n"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_script_is_refused_and_named_in_the_report_where_it_is_let_through(hos
     done = execute(host, *PLAIN, *LET, "--", "./start.sh", "--seed", "8")
     assert (done.returncode, told(done)["argv"][-1]) == (0, "8")
     assert "warning     the command is not read: start.sh is no program" in done.stderr
-    assert "NOT SEEN (informational)" in done.stderr
+    assert "Not seen (informational)" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_a_signal_while_it_verifies_ends_it_without_starting_anything(host: Path
     finally:
         weights.write_bytes(held)
     assert (process.returncode, out) == (128 + number, "")
-    assert err.endswith("lockllm: interrupted; nothing was written half\n")
+    assert err.endswith("lockllm: interrupted; no file was left half written\n")
     assert "Traceback" not in err
 
 

@@ -95,8 +95,8 @@ def test_a_command_after_dashes_is_read_and_not_run(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        ([], "lockllm: inspect needs one thing to look at\n"),
-        (["model", "--", "vllm"], "lockllm: inspect needs one thing to look at\n"),
+        ([], "lockllm: inspect needs one of PATH, a command after --, and --log\n"),
+        (["model", "--", "vllm"], "lockllm: inspect needs one of PATH, a command after --, and --log\n"),
         (["--"], "lockllm: there is no command after --\n"),
         (["/nowhere"], "lockllm: no checkpoint at /nowhere: no such file or directory\n"),
         (["--log", "/nowhere"], "lockllm: a start log requires the engine's name\n  in    --engine\n"),

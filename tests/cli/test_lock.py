@@ -89,7 +89,7 @@ def test_checking_without_a_lock_is_an_error(folder: Path, call: Call) -> None:
     done = call("lock", "--check")
     assert done.code == 2
     assert done.err == (
-        "lockllm: there is no such file\n  in    llm.lock\n"
+        "lockllm: no such file\n  in    llm.lock\n"
         "  fix   make one with `lockllm lock`, or name it: lockllm verify PATH\n"
     )
 

@@ -146,7 +146,8 @@ def test_a_command_for_an_engine_that_is_not_known_is_refused(tmp_path: Path, ca
     done = call("command")
     assert done.code == 2
     assert done.err == (
-        f"lockllm: this lockllm knows no engine 'zukunft'\n  in    llm.lock\n  fix   lock one of {', '.join(engines.available())}\n"
+        f"lockllm: this lockllm does not know the engine 'zukunft'\n  in    llm.lock\n"
+        f"  fix   lock one of {', '.join(engines.available())}\n"
     )
 
 

@@ -35,7 +35,7 @@ FRAGMENTS = [
     "<![CDATA[",
     "&lt;", "&#10;", "&quot;", '"', "'", "[x](http://y)", "![x](y)", "[x]: y", "{0}", "{", "}", "[", "]",
     "* x", "- x", "1. x", "# x", "> x", "---", "===", "    x", "**", "__", "~~", ":tada:", " ", "  ",
-    "$(reboot)", "${x}", ";", "{{ x }}", "{% x %}", "# via x\n[policy]", "expected", "DIFFERS", "match       5 facts",
+    "$(reboot)", "${x}", ";", "{{ x }}", "{% x %}", "# via x\n[policy]", "expected", "Differences", "matches     5 facts",
     "a" * 200, "\u0430", "e\u0301", "\u6a21\u578b",
 ]  # fmt: skip
 HOSTILE = (

@@ -79,7 +79,7 @@ def test_quiet_still_says_that_the_gate_is_off() -> None:
     off = msgspec.structs.replace(REPORTS["match"], gate="off")
     assert (
         text.report(off, quiet=True).splitlines()[-1]
-        == "6 facts pinned, 2 not; the gate is off: nothing would be refused"
+        == "6 facts pinned, 2 not; the gate is disabled (off): nothing would be refused"
     )
 
 
@@ -104,7 +104,7 @@ def test_a_circle_of_causes_hides_nothing() -> None:
 
 def test_an_empty_lock_is_said_to_check_nothing() -> None:
     empty = msgspec.structs.replace(REPORTS["nothing"], results=())
-    assert "nothing was checked: no locked fact was chosen, or the lock holds none" in text.report(empty)
+    assert "nothing was checked: no locked fact was selected, or the lock has none" in text.report(empty)
     for format_ in FORMATS:
         assert "nothing was checked" in render_report(empty, format_) or format_ == "json"
 
