@@ -9,8 +9,10 @@ from typing import BinaryIO
 
 import msgspec
 
-from lockllm.checkpoint import links, stamps
+from lockllm.checkpoint import cache as digests
+from lockllm.checkpoint import hashing, links, stamps
 from lockllm.checkpoint.bounded import Malformed, open_regular
+from lockllm.checkpoint.reading import Cache, memory
 from lockllm.engines import Given, PathGiven
 from lockllm.engines.kernel.collect import is_path
 from lockllm.facts.fact import Path as Key
@@ -23,6 +25,8 @@ Place = Callable[[str], "str | None"]
 
 _MOST_LIVE = 64 << 20
 """Hashed at stage live at most: it is to take less than a second."""
+_KEPT = 64 << 20
+"""A projector or draft model of this size is hashed as weights are: its digest is kept, and read again from the cache."""
 _MOST_FILES = 10_000
 _MOST = 64 << 30
 
@@ -34,15 +38,21 @@ class Content(msgspec.Struct, frozen=True):
     name: str | None = None
     reason: str = ""
     due: Stage | None = None
+    evidence: str = "computed"
 
 
-def readings(given: Given, located: Place, by: By, *, live: bool = False) -> Iterator[Reading | Unobserved]:
-    """A reading for every fact that is given as one path or several, or why there is none."""
+def readings(
+    given: Given, located: Place, by: By, *, live: bool = False, cache: Cache = "off"
+) -> Iterator[Reading | Unobserved]:
+    """A reading for every fact that is given as one path or several, or why there is none.
+
+    `cache`: where the digests of large files come from and go to, as for those of a checkpoint.
+    """
     grouped: dict[Key, list[PathGiven]] = {}
     for one in given.paths:
         grouped.setdefault(one.fact.path, []).append(one)
     for path, held in grouped.items():
-        contents = [content(each, located, live=live) for each in held]
+        contents = [content(each, located, live=live, cache=cache) for each in held]
         missing = next(((one, each) for one, each in zip(held, contents, strict=True) if each.reason), None)
         if missing is not None:
             one, why = missing
@@ -50,7 +60,8 @@ def readings(given: Given, located: Place, by: By, *, live: bool = False) -> Ite
             yield gap if why.due is None else msgspec.structs.replace(gap, due=why.due)
             continue
         values = [value(one, each) for one, each in zip(held, contents, strict=True)]
-        yield seen(path, values[0] if len(values) == 1 else values, _source(held), by)
+        evidence = "cached" if any(each.evidence == "cached" for each in contents) else "computed"
+        yield seen(path, values[0] if len(values) == 1 else values, _source(held), by, evidence)
 
 
 def value(one: PathGiven, found: Content) -> str:
@@ -58,7 +69,7 @@ def value(one: PathGiven, found: Content) -> str:
     return one.form.format(f"sha256:{found.digest}" if found.digest is not None else found.name)
 
 
-def content(one: PathGiven, located: Place, *, live: bool = False) -> Content:
+def content(one: PathGiven, located: Place, *, live: bool = False, cache: Cache = "off") -> Content:
     """What one path holds."""
     where = located(one.path)
     if where is None:
@@ -69,9 +80,9 @@ def content(one: PathGiven, located: Place, *, live: bool = False) -> Content:
             if one.file_only:
                 return Content(name=one.path)
             if one.inside:
-                return _of_file(os.path.join(where, one.inside), live)
+                return _of_file(os.path.join(where, one.inside), live, cache)
             return Content(digest=_folder(where))
-        return _of_file(where, live)
+        return _of_file(where, live, cache)
     except (FileNotFoundError, NotADirectoryError):
         if _may_be_name(one):
             return Content(name=one.path)
@@ -90,10 +101,34 @@ def _source(held: list[PathGiven]) -> str:
     return f"{held[0].source} {words}"
 
 
-def _of_file(path: str, live: bool) -> Content:
-    if live and _size(path) > _MOST_LIVE:
+def _of_file(path: str, live: bool, cache: Cache) -> Content:
+    size = _size(path) if live or cache != "off" else 0
+    if live and size > _MOST_LIVE:
         return Content(reason=f"is larger than {_MOST_LIVE >> 20} MiB, and is not hashed at stage live", due=Stage.ALL)
+    if size > _KEPT:
+        return _large(path, size, cache)
     return Content(digest=_file(path))
+
+
+def _large(path: str, size: int, cache: Cache) -> Content:
+    """The digest of a large file: one that is kept where nothing moved since, else computed and kept."""
+    if size > _MOST:
+        raise ValueError(f"it is larger than {_MOST >> 30} GiB")
+    root = links.real(path)
+    kept = memory(root, cache)
+    found = digests.look_up(kept, "", root)[0] if kept is not None else None
+    if found is not None and found.sha256:
+        stamps.holds(path, stamps.Held("sha256", found.sha256, None, found.stamp))
+        return Content(digest=found.sha256, evidence="cached")
+    settle = digests.settler(kept) if kept is not None and kept.file is not None else None
+    made = hashing.digest([hashing.Job("", root, size, settle=settle)])[""]
+    if isinstance(made, hashing.Failed):
+        raise ValueError(made.reason)
+    if kept is not None:
+        digests.keep(kept, {"": (root, made)})
+        digests.write(kept)
+    stamps.holds(path, stamps.Held("sha256", made.sha256, None, made.stamp))
+    return Content(digest=made.sha256)
 
 
 def _size(path: str) -> int:

@@ -54,27 +54,27 @@ def observe(request: Request) -> Observation:
 
 
 def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
-    found = locate.locate(request)
-    place = locate.checkpoint(request, found) if request.look is None else _MADE
-    installed = found.environment.distributions if found.environment else {}
-    deep = found.stage is not Stage.LIVE and not request.quick
+    target = locate.locate(request)
+    place = locate.checkpoint(request, target) if request.look is None else _MADE
+    installed = target.environment.distributions if target.environment else {}
+    deep = target.stage is not Stage.LIVE and not request.quick
     collector = Collector()
     with ThreadPoolExecutor(max_workers=4) as pool:
-        asked = _start(pool, found.address is not None, _ask, request, found)
-        files = timed.start(pool, model_files.look, request, found, place)
-        hardware = _start(pool, found.elsewhere is None, machine.machine, request, found)
-        mapped = _start(pool, found.server is not None, _libraries, found, installed, deep)
+        asked = _start(pool, target.address is not None, _ask, request, target)
+        files = timed.start(pool, model_files.look, request, target, place)
+        hardware = _start(pool, target.elsewhere is None, machine.machine, request, target)
+        mapped = _start(pool, target.server is not None, _libraries, target, installed, deep)
         replies: Replies | None = _result(asked)
-        engine = found.engine or (replies.engine if replies else None)
-        versions = merge.environment(collector, request, found, engine)
-        if (started := program.reading(request, found)) is not None and request.edition > 1:
+        engine = target.engine or (replies.engine if replies else None)
+        versions = merge.environment(collector, request, target, engine)
+        if (started := program.reading(request, target)) is not None and request.edition > 1:
             collector.add([started])
-        merge.given(collector, request, found, replies)
+        merge.given(collector, request, target, replies)
         for part in _result(mapped) or ():
             collector.add(part)
         seen_machine: Machine | None = _result(hardware)
         looked: Files = files.result()
-    host = machine.host(collector, request, found, seen_machine) if seen_machine is not None else {}
+    host = machine.host(collector, request, target, seen_machine) if seen_machine is not None else {}
     _files(collector, looked, request.edition)
     if replies is not None:
         collector.checks.append(replies.check)
@@ -82,25 +82,28 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
         word = replies.generated if replies is not None else "no running server was asked: nothing was generated"
         collector.warnings.append(f"--probe-generate: {word}")
     if engine is not None:
-        _rules(collector, request, found, engine, replies, looked, host, versions)
-    served_model.look(collector, request, found, replies)
-    served_model.branch(collector, found, looked.main)
-    second_look.answers(collector, request, found, replies)
-    merge.silent(collector, found, replies)
+        _rules(collector, request, target, engine, replies, looked, host, versions)
+    served_model.look(collector, request, target, replies)
+    served_model.branch(collector, target, looked.main)
+    second_look.answers(collector, request, target, replies)
+    merge.silent(collector, target, replies)
     if seen_machine is not None:
-        machine.used_gpus(collector, request, found, seen_machine)
-    merge.not_running(collector, request, found)
-    merge.elsewhere(collector, found)
-    if found.server is not None:
+        machine.used_gpus(collector, request, target, seen_machine)
+    merge.not_running(collector, request, target)
+    merge.elsewhere(collector, target)
+    if target.server is not None:
         named = frozenset(map(distributions.normal, (*engine.packages, *engine.distributions) if engine else ()))
-        also = dict(_named_files(found))
+        also = dict(_named_files(target))
         collector.checks.append(
-            staleness.current(found.server, found.environment, looked.looks, named | request.packages, also)
+            staleness.current(target.server, target.environment, looked.looks, named | request.packages, also)
         )
     if request.pid is None and request.server is None:
-        second_look.candidate(collector, found, replies is not None and replies.engine is not None)
-    second_look.look(collector, found, looked.main, ledger)
-    return _observation(merge.redacted(collector, _secrets(request, found)), found)
+        second_look.candidate(collector, target, replies is not None and replies.engine is not None)
+    second_look.look(collector, target, looked.main, ledger)
+    if target.server is None and replies is not None and replies.engine is not None:
+        context = merge.context(target, collector, looked.main, host, versions, request)
+        _ask_again(collector, request, replies, replies.engine, context)
+    return _observation(merge.redacted(collector, _secrets(request, target)), target)
 
 
 def subject(request: Request, seen: Observation) -> str:
@@ -108,7 +111,8 @@ def subject(request: Request, seen: Observation) -> str:
     if request.command:
         return "the planned command, before it runs"
     where = next((check.source for check in seen.checks if check.name == "check.server_answers"), "")
-    pid = next((check.source for check in seen.checks if check.name == "check.server_current"), "")
+    current = (check.source for check in seen.checks if check.name == "check.server_current")
+    pid = next((source for source in current if source.startswith("pid ")), "")
     words = [*([f"at {where}"] if where else []), *([f"({pid})"] if pid else [])]
     return f"server {' '.join(words)}" if words else "this host, before a server runs"
 
@@ -266,6 +270,18 @@ def _ask(request: Request, target: Target) -> Replies:
         target.address, target.engine, headers, request.timeout, likely=request.engine, rounds=rounds,
         generate=request.probe_generate,
     )  # fmt: skip
+
+
+def _ask_again(collector: Collector, request: Request, replies: Replies, engine: Engine, context: Context) -> None:
+    """Ask a server once more of which no process shows: its answers alone can tell that it moved."""
+    headers = http.key_headers(request.api_key, request.headers)
+
+    def ask() -> tuple[()]:
+        now = endpoints.ask_again(replies, headers, request.timeout)
+        merge.answers_now(collector, replies, engine, context, now)
+        return ()
+
+    _guarded(collector, f"answers of {engine.name}", ask)
 
 
 def _libraries(target: Target, installed: Any, hashing: bool) -> Any:

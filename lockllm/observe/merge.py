@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from lockllm import engines
 from lockllm.checkpoint import Look
-from lockllm.engines import Context, Engine, Given
+from lockllm.engines import Answer, Context, Engine, Given
 from lockllm.engines.kernel import typed as asked
 from lockllm.engines.shown import redaction
 from lockllm.facts.fact import Path, Stage
@@ -27,6 +27,7 @@ from lockllm.observe.server import launch, variable_readings, workers
 from lockllm.observe.server.command_line import read_file
 from lockllm.observe.server.endpoints import Replies
 from lockllm.observe.server.locate import Target
+from lockllm.observe.web.http import Silence
 
 _SAID_WHOLE: frozenset[Path] = frozenset(
     {("serve", "args"), ("serve", "chat_template_kwargs"), ("serve", "speculative"), ("adapters",), ("draft",)}
@@ -151,18 +152,7 @@ def unread(given: Given, path: Path) -> Unobserved | None:
 
 def replicas(replies: Replies, engine: Engine, context: Context) -> Iterator[Reading | Check]:
     """What the later rounds of questions say otherwise: several servers answer at one address."""
-    held = {
-        reading.fact.path: reading
-        for reading in engine.from_http(replies.answers, context)
-        if isinstance(reading, Reading)
-    }
-    odd: dict[Path, Reading] = {}
-    for answers in replies.rounds:
-        for item in engine.from_http(answers, context):
-            if isinstance(item, Reading):
-                first = held.get(item.fact.path)
-                if first is not None and not same(item.fact, first.value, item.value):
-                    odd.setdefault(item.fact.path, item)
+    odd = _differing(replies, replies.rounds, engine, context)
     yield from odd.values()
     if replies.again and not replies.rounds:
         detail, fix = "no second round of answers came whole", "give it more time with --timeout"
@@ -177,6 +167,49 @@ def replicas(replies: Replies, engine: Engine, context: Context) -> Iterator[Rea
         status = CheckStatus.FAIL if odd else CheckStatus.PASS
         fix = "name each replica by its own address" if odd else ""
         yield Check("check.replicas_agree", status, detail, replies.address.url, fix)
+
+
+def answers_now(
+    collector: Collector, replies: Replies, engine: Engine, context: Context, now: Sequence[Answer | Silence]
+) -> None:
+    """Hold the answers of a server that only HTTP shows against those that it gives at the end.
+
+    What it says otherwise is a finding, and a reading beside the first; a server that no longer answers shows nothing that could be known.
+    """
+    fix = "look again when nothing changes it"
+    quiet = [each for each in now if isinstance(each, Silence)]
+    if quiet:
+        reason = f"answered at first, and not at the end: {quiet[0].reason}"
+        collector.withhold((By.ENDPOINT,), reason, quiet[0].fix)
+        collector.unobserved.append(Unobserved(("check", "server_answers"), reason, quiet[0].fix, due=Stage.LIVE))
+        collector.checks = [each for each in collector.checks if each.name != "check.server_answers"]
+        collector.checks.append(
+            Check("check.server_answers", CheckStatus.UNKNOWN, reason, replies.address.url, quiet[0].fix)
+        )
+        return
+    between = _differing(replies, replies.rounds, engine, context)  # replicas differ from call to call, and are told so
+    last = tuple(each for each in now if isinstance(each, Answer))
+    odd = {path: each for path, each in _differing(replies, [last], engine, context).items() if path not in between}
+    if odd:
+        names = ", ".join(sorted(reading.fact.key for reading in odd.values()))
+        detail = f"its answers changed while it was looked at: {names}"
+        check = Check("check.server_current", CheckStatus.FAIL, detail, replies.address.url, fix)
+        collector.add([*odd.values(), check])
+
+
+def _differing(
+    replies: Replies, rounds: Iterable[tuple[Answer, ...]], engine: Engine, context: Context
+) -> dict[Path, Reading]:
+    """The readings of later answers that differ from those of the first, the first of each fact."""
+    first = {item.fact.path: item for item in engine.from_http(replies.answers, context) if isinstance(item, Reading)}
+    odd: dict[Path, Reading] = {}
+    for answers in rounds:
+        for item in engine.from_http(answers, context):
+            if isinstance(item, Reading):
+                before = first.get(item.fact.path)
+                if before is not None and not same(item.fact, before.value, item.value):
+                    odd.setdefault(item.fact.path, item)
+    return odd
 
 
 def silent(collector: Collector, target: Target, replies: Replies | None) -> None:

@@ -6,9 +6,11 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lockllm.checkpoint import cache
 from lockllm.documents.lock import Lock
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import ABSENT, Observation, Raw, values
@@ -246,3 +248,42 @@ def test_an_older_lock_that_holds_the_path_of_a_file_still_matches(home: Path) -
     assert "serve.args.tool_parser_plugin" in differing(
         judge(Lock(values={**held, ("serve", "args", "tool_parser_plugin"): "q.py"}), seen)
     )
+
+
+LARGE: Mapping[str, tuple[str, ...]] = {
+    "a projector": (*LLAMA, "--mmproj", "large.gguf"),
+    "a control vector": (*LLAMA, "--control-vector", "large.gguf"),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_large_file_that_the_command_names_is_hashed_once(
+    home: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_FRESH_NS", -(10**9))
+    monkeypatch.setenv("LOCKLLM_CACHE", str(home / "cache"))
+    large = home / "large.gguf"
+    shutil.copy(TINY / "tiny.gguf", large)
+    with large.open("r+b") as file:
+        file.truncate(65 << 20)
+
+    def evidence(**options: Any) -> tuple[set[str], set[object]]:
+        request = Request(
+            stage=Stage.PREFLIGHT, command=LARGE[kind], environ={}, cwd=str(home), gpu="none", engine="llama.cpp",
+            engine_version=VERSIONS["llama-server"], checkpoint=str(home / "tiny.gguf"), **options,
+        )  # fmt: skip
+        told = [each for each in observe(request).readings if "large.gguf" in each.source]
+        digests = [each for each in told if "files" in each.fact.path or str(each.value).startswith("sha256:")]
+        return {each.evidence for each in digests}, {str(each.value) for each in digests}
+
+    first = evidence(cache="any")
+    again = evidence(cache="any")
+    assert (first[0], again[0]) == ({"computed"}, {"cached"})
+    assert first[1] == again[1]
+    assert evidence(cache="off") == evidence(cache="any", rehash=True) == first
+    with large.open("r+b") as file:
+        file.seek(64 << 20)
+        file.write(b"x")
+    moved = evidence(cache="any")
+    assert moved[0] == {"computed"}
+    assert moved[1] != first[1]

@@ -9,8 +9,10 @@ import os
 import socket
 import subprocess
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ PROPS = {
     "build_info": "b11549-0c1e5701", "model_path": "/models/m.gguf", "total_slots": 2, "chat_template": "{{ messages }}",
     "default_generation_settings": {"n_ctx": 512, "params": {"temperature": 0.5, "top_k": 40}},
 }  # fmt: skip
+INFO = {"tp_size": 1, "random_seed": 1, "version": "0.5.3"}
 
 
 class Seen:
@@ -228,6 +231,56 @@ def test_replicas_that_could_not_be_compared_are_unknown() -> None:
         seen = look(server=url, engine="llama.cpp")
     check = seen.checks["check.replicas_agree"]
     assert (check.status, check.detail) == (CheckStatus.UNKNOWN, "no second round of answers came whole")
+
+
+MOVED: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
+    "a setting of llama.cpp": ("llama.cpp", {"/props": PROPS}, {"/props": {**PROPS, "total_slots": 4}}),
+    "the template of llama.cpp": (
+        "llama.cpp",
+        {"/props": PROPS},
+        {"/props": {**PROPS, "chat_template": "{{ other }}"}},
+    ),
+    "a setting of SGLang": ("sglang", {"/server_info": INFO}, {"/server_info": {**INFO, "random_seed": 2}}),
+    "the release of SGLang": ("sglang", {"/server_info": INFO}, {"/server_info": {**INFO, "version": "0.5.5"}}),
+}
+
+
+@pytest.mark.parametrize("kind", MOVED)
+def test_a_server_that_only_http_shows_is_asked_again_before_the_verdict(kind: str) -> None:
+    engine, before, after = MOVED[kind]
+    counts: Counter[str] = Counter()
+
+    def answer(path: str) -> Any:
+        counts[path] += 1
+        return (before if counts[path] <= 3 else after).get(path)
+
+    bodies = {path: partial(answer, path) for path in before}
+    with serving(bodies, {"Server": "llama.cpp"} if engine == "llama.cpp" else {}) as url:
+        seen = look(server=url, engine=engine)
+    assert seen.checks["check.replicas_agree"].status is CheckStatus.PASS
+    assert seen.checks["check.server_current"].status is CheckStatus.FAIL
+    assert "its answers changed while it was looked at" in seen.checks["check.server_current"].detail
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "sglang"])
+def test_a_server_that_is_silent_at_the_end_is_unknown(engine: str) -> None:
+    path, body = ("/props", PROPS) if engine == "llama.cpp" else ("/server_info", INFO)
+    turns = iter([body] * 3)
+    with serving({path: lambda: next(turns, None)}, {"Server": "llama.cpp"} if engine == "llama.cpp" else {}) as url:
+        seen = look(server=url, engine=engine)
+    assert seen.checks["check.server_answers"].status is CheckStatus.UNKNOWN
+    assert "answered at first, and not at the end" in seen.checks["check.server_answers"].detail
+    assert ("check", "server_answers") in {each.path for each in seen.all.unobserved}
+    assert not [each for each in seen.all.readings if each.by is By.ENDPOINT]
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "sglang"])
+def test_a_server_that_says_the_same_at_the_end_has_no_finding(engine: str) -> None:
+    path, body = ("/props", PROPS) if engine == "llama.cpp" else ("/server_info", INFO)
+    with serving({path: body}, {"Server": "llama.cpp"} if engine == "llama.cpp" else {}) as url:
+        seen = look(server=url, engine=engine)
+    assert "check.server_current" not in seen.checks
+    assert seen.checks["check.server_answers"].status is CheckStatus.PASS
 
 
 def test_a_name_that_holds_a_secret_leaves_a_gap_where_it_stood() -> None:

@@ -137,6 +137,12 @@ def _generated(line: _Line, replies: Replies) -> Replies:
     return msgspec.structs.replace(replies, answers=(*replies.answers, *answers), generated=word)
 
 
+def ask_again(replies: Replies, headers: Mapping[str, str], seconds: float) -> tuple[Answer | Silence, ...]:
+    """What a server says now to each probe that it answered; nothing that generates is asked twice."""
+    line = _Line(address=replies.address, headers=headers, until=time.monotonic() + seconds)
+    return line.ask([answer.probe for answer in replies.answers if not answer.probe.generates])
+
+
 def _size(value: Any) -> int:
     """About how many characters a value has."""
     if isinstance(value, str):

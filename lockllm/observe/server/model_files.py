@@ -10,7 +10,7 @@ import msgspec
 from lockllm import checkpoint
 from lockllm.checkpoint import Look, contents
 from lockllm.checkpoint.declared import ADAPTER_MORE
-from lockllm.checkpoint.reading import Hashing
+from lockllm.checkpoint.reading import Cache, Hashing
 from lockllm.engines import Given, Model
 from lockllm.errors import LockllmError
 from lockllm.facts.fact import Path, Stage
@@ -76,7 +76,8 @@ def look(request: Request, target: Target, place: tuple[str, str | None, str] | 
             others.append(_beside(request, target, model, ("adapters", name), found, unseen))
         found += _code_commit(given)
         by = By.PROCESS if target.server is not None else By.PLAN
-        for item in contents.readings(given, target.place, by, live=target.stage is Stage.LIVE):
+        live = target.stage is Stage.LIVE
+        for item in contents.readings(given, target.place, by, live=live, cache=_cache(request)):
             (found if isinstance(item, Reading) else unseen).append(item)  # type: ignore[arg-type]
     return Files(
         main=main, prompt=prompt, source=source, readings=tuple(found), unobserved=tuple(unseen),
@@ -113,7 +114,6 @@ def _one(
     if target.environment is not None and target.engine is not None:
         one = target.environment.of_any(target.engine.distributions)
         version = one.version.partition("+")[0] if one else version
-    cache = "renew" if request.rehash else request.cache
     try:
         return checkpoint.look(
             path,
@@ -122,7 +122,7 @@ def _one(
             include=include,
             exclude=exclude,
             hashing=hashing(request, target),
-            cache=cache,  # type: ignore[arg-type]
+            cache=_cache(request),
             blake3=request.blake3,
             pairs=request.pairs,
             revision=revision,
@@ -135,6 +135,10 @@ def _one(
         return error
     except OSError as error:
         return LockllmError(f"{path} cannot be read: {error.strerror}", fix="see its permissions")
+
+
+def _cache(request: Request) -> Cache:
+    return "renew" if request.rehash else request.cache  # type: ignore[return-value]
 
 
 def _load_format(request: Request, target: Target) -> str | None:
