@@ -146,6 +146,21 @@ def test_what_a_person_must_decide_is_printed(checkout: Path, capsys: pytest.Cap
     assert held["VLLM_PORT"] == ("0.6.0", "0.33.0")
 
 
+def test_marks_of_variables_that_say_otherwise_are_printed(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {
+        **SGLANG,
+        "sglang/srt/environ.py": "class Envs:\n    SGLANG_USE_AITER = EnvBool(False)\n    SGLANG_BRAIDS = EnvInt(1)\n",
+        "sglang/srt/layers/odd.py": 'word = get_bool_env_var("SGL_ENABLE_JIT_DEEPGEMM", "false")\n',
+    }
+    refresh.main(
+        ["sglang", str(wheel(checkout / "made-up.whl", "sglang", SGLANG_VERSION, files)), "--into", str(checkout)]
+    )
+    told = capsys.readouterr().out.splitlines()
+    assert f"  variable   SGL_ENABLE_JIT_DEEPGEMM: its marks say that {SGLANG_VERSION} does not read it" in told
+    assert f"  variable   SGLANG_ENABLE_JIT_DEEPGEMM: its marks say that {SGLANG_VERSION} reads it" in told
+    assert not [line for line in told if "SGLANG_USE_AITER:" in line or "BRAIDS" in line]
+
+
 def test_a_rule_that_was_read_anew_is_no_news(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     version, files = MADE_UP["vllm"]
     made = str(wheel(checkout / "made-up.whl", "vllm", version, files))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -17,7 +17,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     distribution: str
     read: Callable[[str, Mapping[str, str]], Snapshot]
     classes: Mapping[str, frozenset[str]]  # class -> options
-    variables: Callable[[frozenset[str]], frozenset[str]]  # those of which nobody has said what they move
+    variables: Callable[[Snapshot, Sequence[str]], Iterator[str]]  # what a person must decide of them
 
 
 def decisions(engine: Engine, before: ReleaseData, after: ReleaseData, told: Snapshot) -> Iterator[str]:
@@ -28,8 +28,7 @@ def decisions(engine: Engine, before: ReleaseData, after: ReleaseData, told: Sna
         yield f"option     --{name.replace('_', '-')}: nobody has classed it (takes {told.options[name]}, default {default})"
     if told.release not in before.releases:
         yield from _defaults(engine, after, told)
-    for name in sorted(engine.variables(told.variables)):
-        yield f"variable   {name}: nobody has classed it"
+    yield from (f"variable   {line}" for line in engine.variables(told, after.releases))
     for doubt in told.doubts:
         yield f"doubt      {doubt}"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from lockllm.engines.sglang import locked as sglang_locked
 from lockllm.engines.sglang import options as sglang_options
 from lockllm.engines.vllm import locked as vllm_locked
@@ -10,12 +12,13 @@ from lockllm.facts import variables
 from lockllm.facts.env import is_secret
 from tools.refresh import sglang, vllm
 from tools.refresh.decide import Engine
+from tools.refresh.snapshot import Snapshot
 
 
-def _unclassed(names: frozenset[str]) -> frozenset[str]:
+def _unclassed(told: Snapshot, releases: Sequence[str]) -> Iterator[str]:
     """Variables of vLLM of which no table says what they move."""
     listed = {word.lstrip("@~") for row in variables.vllm_rows() for word in row[2].split()}
-    return frozenset(name for name in names - listed if not is_secret(name))
+    yield from (f"{name}: nobody has classed it" for name in sorted(told.variables - listed) if not is_secret(name))
 
 
 ENGINES = {
@@ -28,7 +31,7 @@ ENGINES = {
         },
     ),
     "sglang": Engine(
-        room="sglang", distribution="sglang", read=sglang.read, variables=lambda names: frozenset(),
+        room="sglang", distribution="sglang", read=sglang.read, variables=sglang.misplaced,
         classes={
             "operational": sglang_options.OPERATIONAL, "per node": sglang_options.PER_NODE,
             "secret": sglang_options.SECRETS, "a fact": frozenset(sglang_options.FACTS),
@@ -36,4 +39,4 @@ ENGINES = {
         },
     ),
 }  # fmt: skip
-"""Those whose packages tell their options. SGLang has hundreds of variables: all are compared, classed or not."""
+"""Those whose packages tell their options. Of SGLang's variables, which are hundreds, those count that have a class."""

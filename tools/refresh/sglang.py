@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines.kernel.argparse import Option
 from lockllm.engines.kernel.release_data import shape_word
+from lockllm.engines.kernel.releases import spans
 from lockllm.engines.kernel.values import Kind
 from lockllm.engines.sglang import installed_options, options
+from lockllm.facts import variables
 from tools.refresh.snapshot import Snapshot
 from tools.refresh.values import choices, constant
+
+_ELSEWHERE = re.compile(
+    r"""(?:getenv|environ(?:\.get)?|get_[a-z_]*env[a-z_]*|env_flag)\s*[(\[]\s*["']((?:SGL|SGLANG)_[A-Z0-9_]+)["']"""
+)
 
 
 def read(release: str, sources: Mapping[str, str]) -> Snapshot:
@@ -47,9 +54,22 @@ def _spelling(option: Option, standing: str) -> str:
 
 
 def _variables(sources: Mapping[str, str]) -> Iterator[str]:
-    """The names of the class `Envs` of `srt/environ.py`."""
+    """The names of the class `Envs` of `srt/environ.py`, and SGLang's own variables that other files read."""
     for node in ast.walk(ast.parse(sources.get("sglang/srt/environ.py") or "")):
         if isinstance(node, ast.ClassDef) and node.name == "Envs":
             for each in node.body:
                 targets = each.targets if isinstance(each, ast.Assign) else []
                 yield from (target.id for target in targets if isinstance(target, ast.Name))
+    for name in sources:
+        if name.startswith("sglang/") and name.endswith(".py"):
+            yield from _ELSEWHERE.findall(sources[name])
+
+
+def misplaced(told: Snapshot, releases: Sequence[str]) -> Iterator[str]:
+    """Classed variables whose marks (`>=`, `<=`) say otherwise than this release does."""
+    for row in variables.rows("sglang") if told.variables else ():
+        if row.name.endswith("*") or not row.name.startswith(variables.PREFIXES["sglang"]):
+            continue
+        says = spans(row.since or releases[0], row.until, told.release, releases)
+        if says is not (row.name in told.variables):
+            yield f"{row.name}: its marks say that {told.release} {'reads it' if says else 'does not read it'}"

@@ -42,7 +42,7 @@ def variables(told: Collect, env: Mapping[str, str], version: str | None) -> Non
 
 
 def _in_force(env: Mapping[str, str], version: str | None) -> dict[str, tuple[str, str]]:
-    """Variable -> its value, and the name under which it was set: `SGL_X` sets `SGLANG_X`."""
+    """Variable -> its value, and the name under which it was set: `SGL_X` sets `SGLANG_X`, and some code reads both."""
     found = {name: (value, name) for name, value in env.items()}
     for name, value in env.items():
         if not name.startswith(_OLD) or below(version, _RENAMED_SINCE):
@@ -50,7 +50,7 @@ def _in_force(env: Mapping[str, str], version: str | None) -> dict[str, tuple[st
         row = catalogue.find(name, "sglang")
         if row is None or version is None or not _reads(row, version):
             found.pop(name)
-            found[_NEW + name.removeprefix(_OLD)] = (value, name)
+        found[_NEW + name.removeprefix(_OLD)] = (value, name)
     return found
 
 

@@ -207,6 +207,10 @@ def test_a_variable_of_the_old_prefix_sets_the_new_one_since_0_5_3() -> None:
     for version, told in (
         ("0.5.23", {"env.SGLANG_USE_DEEPGEMM_BMM": "1"}),
         (None, {"env.SGLANG_USE_DEEPGEMM_BMM": "1"}),
+        (
+            "0.5.22",
+            {"env.SGLANG_USE_DEEPGEMM_BMM": "1", "env.SGL_USE_DEEPGEMM_BMM": "1"},
+        ),  # some models read the old one
         ("0.4.10", {"env.SGL_USE_DEEPGEMM_BMM": "1"}),
     ):
         found = given(env=env, version=version)
