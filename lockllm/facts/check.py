@@ -188,6 +188,12 @@ CHECKS = (
         "check.packages_fit", "Packages that are built for each other are of fitting versions.", "kernels may crash"
     ),
     CheckRow(
+        "check.bytecode_current",
+        "Compiled modules that an import would take were made from the sources beside them.",
+        "other code runs than the sources show",
+        since=2,
+    ),
+    CheckRow(
         "check.packages_unedited",
         "Every file of a package is as its RECORD says: by size and time, with --deep by every byte.",
         "the package is not the release that its version names",

@@ -20,7 +20,7 @@ from lockllm.facts.registry import GROUPS, same, seen
 from lockllm.observe import machine
 from lockllm.observe.collector import Collector, known
 from lockllm.observe.machine import closed
-from lockllm.observe.python import installed, package_fit, packages
+from lockllm.observe.python import bytecode, installed, package_fit, packages
 from lockllm.observe.python.environments import Environment
 from lockllm.observe.request import Request
 from lockllm.observe.server import launch, variable_readings, workers
@@ -46,10 +46,10 @@ def environment(collector: Collector, request: Request, target: Target, engine: 
             collector.unobserved.append(Unobserved(("host", "python"), missing.reason, missing.fix))
         return {}
     names = packages.named(engine, request.packages)
-    edits, unread = _edits(request, target.environment, names)
+    edits, unread, bytecodes = _edits(request, target, target.environment, names)
     found, unseen, complete = packages.readings(target.environment, engine, request.packages, edits, request.edition)
     pinning = ("torch", *(engine.distributions if engine is not None else ()))
-    checks = (installed.unedited(edits, unread), installed.pinned(target.environment, pinning))
+    checks = (installed.unedited(edits, unread), installed.pinned(target.environment, pinning), bytecodes)
     collector.add([*found, *unseen, *(check for check in checks if check is not None)])
     collector.complete |= complete
     collector.warnings += target.environment.problems
@@ -60,12 +60,30 @@ def environment(collector: Collector, request: Request, target: Target, engine: 
 
 
 def _edits(
-    request: Request, environment: Environment, names: Iterable[str]
-) -> tuple[installed.Edits, tuple[str, ...] | None]:
-    """Edited packages: by every byte where depth is asked for, else by size and time; locks of edition 1 are not held so."""
-    if request.deep:
-        return installed.edits(environment, names), None
-    return installed.touched(environment, names) if request.edition > 1 else ({}, None)
+    request: Request, target: Target, environment: Environment, names: Iterable[str]
+) -> tuple[installed.Edits, tuple[str, ...] | None, Check | None]:
+    """Edited packages, the files that were not read, and the finding on bytecode.
+
+    Where depth is asked for, every byte is read and every source compiled; else size and time decide. Locks of edition 1 are
+    not held so.
+    """
+    if not request.deep:
+        touched = installed.touched(environment, names) if request.edition > 1 else None
+        if touched is None or not touched.edits:
+            return {}, None, None
+        return touched.edits, touched.unread, bytecode.unproven(touched.compiled)
+    edits = installed.edits(environment, names)
+    program = environment.prefix / "bin" / "python"
+    foreign = target.server is not None and str(target.server.process.root) != "/"
+    if foreign or not edits or not program.is_file():
+        return edits, None, None
+    check, differ = bytecode.compared(environment, edits, program)
+    by_name = {name: tuple(each for each in differ if _is_of(environment, name, each)) for name in edits}
+    return {name: (*files, *by_name[name]) for name, files in edits.items()}, None, check
+
+
+def _is_of(environment: Environment, name: str, file: str) -> bool:
+    return file.partition("/")[0].replace("_", "-").lower() == environment.distributions[name].name
 
 
 def given(collector: Collector, request: Request, target: Target, replies: Replies | None = None) -> None:

@@ -43,7 +43,7 @@ def environment(folder: Path) -> Environment:
 def told(folder: Path) -> tuple[str, CheckStatus]:
     """The package as a lock of today holds it, and the finding."""
     here = environment(folder)
-    edits, unread = installed.touched(here, ["vllm"])
+    edits, unread, _ = installed.touched(here, ["vllm"])
     value = packages.readings(here, None, ["vllm"], edits, 2)[0][0].value
     check = installed.unedited(edits, unread)
     assert check is not None
@@ -255,7 +255,7 @@ def test_large_files_that_moved_are_told_and_no_pass(tmp_path: Path) -> None:
     record = tmp_path / "vllm-0.33.0.dist-info/RECORD"
     record.write_text(f"vllm/_C.abi3.so,sha256=abc,{300 << 20}\n")
     os.utime(tmp_path / "vllm/_C.abi3.so")
-    edits, unread = installed.touched(environment(tmp_path), ["vllm"])
+    edits, unread, _ = installed.touched(environment(tmp_path), ["vllm"])
     check = installed.unedited(edits, unread)
     assert check is not None
     assert check.status is CheckStatus.UNKNOWN

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lockllm.checkpoint import links
-from lockllm.observe.python import distributions
+from lockllm.observe.python import bytecode, distributions
 from lockllm.observe.python.distributions import Distribution
 from lockllm.observe.safe import files
 
@@ -23,6 +23,7 @@ class Differences(NamedTuple):
 
     edited: tuple[str, ...]
     unread: tuple[str, ...] = ()
+    compiled: tuple[str, ...] = ()  # bytecode that was written later than RECORD and that an import would take
 
 
 class Budget:
@@ -45,13 +46,13 @@ class _Row(NamedTuple):
     size: int | None
 
 
-def look(distribution: Distribution, budget: Budget) -> Differences | None:
+def look(distribution: Distribution, budget: Budget, python: str | None = None) -> Differences | None:
     """What differs, by one listing of each folder; None where there is no RECORD.
 
     A file of another size is edited, and so is one that is gone. An installer writes RECORD last: a file whose content or
     inode moved later is read, and its digest decides, so that a copied or re-owned environment is no edit. Beside a module
     that RECORD names, an extension module or package of its name that RECORD does not name is loaded in its place
-    (`importlib.machinery.FileFinder`: a package first, then extensions, then source).
+    (`importlib.machinery.FileFinder`: a package first, then extensions, then source). `python`: the interpreter's version.
     """
     rows = distributions.recorded(distribution)
     if rows is None:
@@ -60,6 +61,7 @@ def look(distribution: Distribution, budget: Budget) -> Differences | None:
     known = frozenset(name for name, _, _ in rows)
     differ: list[str] = []
     late: list[_Row] = []
+    compiled: list[str] = []
     for folder, held in _by_folder(rows).items():
         place = distribution.folder.parent / folder
         there = _listed(str(place))
@@ -71,13 +73,14 @@ def look(distribution: Distribution, budget: Budget) -> Differences | None:
                 late.append(row._replace(size=info.size))
         if folder:
             differ += _in_place(place, folder, held, there, known)
+            compiled += _compiled(place, folder, held, written, python) if "__pycache__" in there else ()
     unread = []
     for row in sorted(late, key=lambda each: each.size or 0):
         if not budget.takes(row.size or 0):
             unread.append(row.name)
         elif not distributions.holds(distribution.folder.parent / row.name, row.digest):
             differ.append(row.name)
-    return Differences(tuple(sorted(differ)), tuple(sorted(unread)))
+    return Differences(tuple(sorted(differ)), tuple(sorted(unread)), tuple(sorted(compiled)))
 
 
 class _File(NamedTuple):
@@ -136,6 +139,18 @@ def _in_place(
                 yield path
         elif extension is not None and name[: extension.start()] in stems and path not in known:
             yield path
+
+
+def _compiled(place: Path, folder: str, held: list[_Row], written: float, python: str | None) -> Iterator[str]:
+    """Bytecode of these modules that was written later than RECORD, by this interpreter, and that an import would take."""
+    tag = "".join(python.split(".")[:2]) if python is not None else r"\d+"
+    stems = {name[:-3] for row in held if (name := row.name.rpartition("/")[2]).endswith(".py")}
+    for name, file in _listed(str(place / "__pycache__")).items():
+        match = re.fullmatch(rf"(.+)\.cpython-{tag}(?:\.opt-[12])?\.pyc", name)
+        if match is None or match[1] not in stems or file.moved < written:
+            continue
+        if bytecode.is_loaded(place / "__pycache__" / name, place / f"{match[1]}.py"):
+            yield f"{folder}/__pycache__/{name}"
 
 
 def _is_package(folder: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from lockllm.facts.observation import Check, CheckStatus
 from lockllm.observe.python import console_scripts, distributions, edited_files
@@ -29,17 +30,27 @@ def edits(environment: Environment, wanted: Iterable[str]) -> Edits:
     return found
 
 
-def touched(environment: Environment, wanted: Iterable[str]) -> tuple[Edits, tuple[str, ...]]:
-    """The same by size, time and name alone; and the files that only a look into all of them can tell."""
+class Touched(NamedTuple):
+    """Edits by size, time and name; files that only a look into all of them can tell; bytecode that no installer wrote."""
+
+    edits: Edits
+    unread: tuple[str, ...]
+    compiled: tuple[str, ...]
+
+
+def touched(environment: Environment, wanted: Iterable[str]) -> Touched:
+    """The same by size, time and name alone."""
     found: dict[str, tuple[str, ...]] = {}
     unread: list[str] = []
+    compiled: list[str] = []
     budget = edited_files.Budget()
     for one in _recorded(environment, wanted):
-        looked = edited_files.look(one, budget)
+        looked = edited_files.look(one, budget, environment.python)
         if looked is not None:
             found[one.name] = (*looked.edited, *console_scripts.edited(one))
             unread += looked.unread
-    return found, tuple(unread)
+            compiled += looked.compiled
+    return Touched(found, tuple(unread), tuple(compiled))
 
 
 def _recorded(environment: Environment, wanted: Iterable[str]) -> Iterator[Distribution]:
