@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading
 from lockllm.facts.registry import seen
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 CONFIG = "config.json"
 _TEXT_PARTS = (
@@ -140,7 +143,7 @@ def of_engine_config(config: Mapping[str, Any]) -> Iterator[Reading]:
     yield _seen("architecture", pretrained.get("architecture"), f"{at}.architecture")
     yield _seen("dtype", pretrained.get("dtype"), f"{at}.dtype")
     yield _seen("max_position_embeddings", pretrained.get("max_position_embeddings"), f"{at}.max_position_embeddings")
-    built = (
+    built: tuple[tuple[FactKey, Mapping[str, Any], str, str], ...] = (
         ("engine.artifact_version", config, "version", CONFIG), ("serve.dtype", pretrained, "dtype", at),
         ("serve.tensor_parallel_size", mapping, "tp_size", f"{at}.mapping"),
         ("serve.pipeline_parallel_size", mapping, "pp_size", f"{at}.mapping"),

@@ -112,7 +112,7 @@ def adapter(config: Mapping[str, Any], findings: Findings) -> Iterator[Reading]:
     modules = config.get("target_modules")
     if isinstance(modules, (str, list)):
         held = sorted(map(str, modules)) if isinstance(modules, list) else modules
-        yield seen("adapter.target_modules", held, f"{ADAPTER_CONFIG}: target_modules", By.FILE)
+        yield seen(("adapter", "target_modules"), held, f"{ADAPTER_CONFIG}: target_modules", By.FILE)
     base, revision = config.get("base_model_name_or_path"), config.get("revision")
     if revision:
         findings.right("adapter_base_pinned", f"{base} at {revision}", ADAPTER_CONFIG)

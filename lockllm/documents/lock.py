@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -16,6 +16,9 @@ from lockllm.facts import keys, registry
 from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.observation import Raw
 from lockllm.facts.types import FILE
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 T = TypeVar("T")
 
@@ -74,7 +77,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
         value: T = self.values[fact.path]
         return value
 
-    def get(self, key: str) -> Any:
+    def get(self, key: FactKey) -> Any:
         """The value of a dotted key, or None."""
         value = self.values.get(keys.parse(key))
         return value.value if isinstance(value, Raw) else value

@@ -305,7 +305,7 @@ def _policy(table: Any, problem: Problem) -> dict[str, Policy]:
             _of_checks(glob, policy, problem)
             continue
         hit = [row for row in (*registry.ROWS, *(each.row for each in registry.FAMILIES)) if glob.matches(row.path)]
-        exact = registry.fact(text) if glob.exact else None
+        exact = registry.row_of(text) if glob.exact else None
         if (
             not hit
             and (exact is None or not exact.known)
@@ -346,7 +346,7 @@ def _waivers(raw: Any, problem: Problem) -> tuple[Waiver, ...]:
     waivers = read_waivers(raw, problem)
     for waiver in waivers:
         try:
-            known = registry.fact(waiver.fact).known
+            known = registry.row_of(waiver.fact).known
         except ValueError:
             known = False
         if not known:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.facts import chat_template, checkpoint, engine, host, keys, sampling, serve
 from lockllm.facts.fact import Fact, Family, Group, Kind, Path
 from lockllm.facts.observation import ABSENT, By, Raw, Reading
 from lockllm.facts.types import ANY, holdable, same_any
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 GROUPS: tuple[Group, ...] = (
     checkpoint.CHECKPOINT, checkpoint.TOKENIZER, chat_template.CHAT_TEMPLATE, checkpoint.QUANTIZATION, checkpoint.ADAPTERS,
@@ -81,9 +84,14 @@ def names(path: Path) -> tuple[Path, ...]:
     return (path, *FORMER.get(path, ()))
 
 
-def fact(key: str) -> Fact[Any]:
-    """The row of a dotted key, also of a former one. Raises ValueError for text that spells no key."""
-    return find(current(keys.parse(key)))
+def fact(key: FactKey) -> Fact[Any]:
+    """The row of that key."""
+    return row_of(key)
+
+
+def row_of(text: str) -> Fact[Any]:
+    """What a text of a user or document names, also by a former key. Raises ValueError for text that spells no key."""
+    return find(current(keys.parse(text)))
 
 
 def family(path: Path) -> Family[Any] | None:
@@ -125,7 +133,7 @@ def same(row: Fact[Any], one: Any, other: Any) -> bool:
     return row.type.same(one, other)
 
 
-def seen(key: str | Path, raw: object, source: str, by: By, evidence: str = "computed") -> Reading:
+def seen(key: FactKey | Path, raw: object, source: str, by: By, evidence: str = "computed") -> Reading:
     """A reading of a raw value; None is ABSENT."""
     row = fact(key) if isinstance(key, str) else find(key)
     return Reading(row, read(row, raw), source, by, evidence)

@@ -108,7 +108,7 @@ class Ready:
         return (*idle, *guarded)
 
     def _is_default(self, glob: str) -> bool:
-        return Glob(glob).exact and registry.fact(glob).policy is self.lock.policy[glob]
+        return Glob(glob).exact and registry.row_of(glob).policy is self.lock.policy[glob]
 
 
 def of(lock: Lock) -> Ready:

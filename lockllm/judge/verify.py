@@ -231,7 +231,7 @@ class _Judge:
         if required is not None and isinstance(found, str):
             return inside(required, found)
         if fact.firm and (firm := self.lock.values.get(keys.parse(fact.firm))) is not None:
-            row = registry.fact(fact.firm)
+            row = registry.row_of(fact.firm)
             word = self.witnesses.on(row, firm)
             if word.seen and registry.same(row, firm, word.value):
                 return True

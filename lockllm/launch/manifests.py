@@ -6,12 +6,15 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm import engines
 from lockllm.documents.lock import Lock
 from lockllm.engines import Command
 from lockllm.facts.observation import Raw
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 KINDS = ("shell", "docker", "kubernetes")
 INSIDE = "/models"
@@ -137,7 +140,7 @@ def _gpus(lock: Lock) -> list[str]:
     return [] if lock.get("host.platform") == "cpu" else ["--gpus all"]
 
 
-def _text(lock: Lock, key: str) -> str | None:
+def _text(lock: Lock, key: FactKey) -> str | None:
     value: Any = lock.get(key)
     return value if isinstance(value, str) and not isinstance(value, Raw) else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,6 +11,9 @@ from lockllm.checkpoint import Look
 from lockllm.documents.lock import Lock
 from lockllm.engines import Given
 from lockllm.facts.fact import Path, Stage
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 Progress = Callable[[int, int], None]
 """Called with bytes hashed and bytes in all, from any thread."""
@@ -72,7 +75,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """This request, looking for what a lock names."""
         named = {*lock.values, *lock.absent}
 
-        def text(key: str) -> str | None:
+        def text(key: FactKey) -> str | None:
             value: Any = lock.get(key)
             return value if isinstance(value, str) else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
@@ -17,7 +17,10 @@ from lockllm.engines.shown.llama_lines import read, readings
 from lockllm.engines.shown.served import Shows
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
-from lockllm.facts.registry import dump, fact, find, seen
+from lockllm.facts.registry import dump, fact, find, row_of, seen
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 name = "llama-cpp-python"
 newest = "0.3.36"
@@ -75,7 +78,7 @@ _SAMPLING: Mapping[str, Any] = {
     "temperature": 0.8, "top_p": 0.95, "min_p": 0.05, "top_k": 40, "repetition_penalty": 1.1, "presence_penalty": 0.0,
     "frequency_penalty": 0.0, "mirostat": 0, "max_tokens": ABSENT,
 }  # fmt: skip
-_REQUEST = {
+_REQUEST: Mapping[str, FactKey] = {
     "temperature": "sampling.temperature", "top_p": "sampling.top_p", "min_p": "sampling.min_p", "top_k": "sampling.top_k",
     "repeat_penalty": "sampling.repetition_penalty", "presence_penalty": "sampling.presence_penalty",
     "frequency_penalty": "sampling.frequency_penalty", "mirostat_mode": "sampling.mirostat",
@@ -134,16 +137,18 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
         if context.version is not None:
             reason = f"the defaults of llama-cpp-python {context.version} were not read"
             for key in keys:
-                if fact(key).path not in held:
-                    yield Unobserved(fact(key).path, reason, "set the option, or use the release that was read: 0.3.36")
+                if row_of(key).path not in held:
+                    yield Unobserved(
+                        row_of(key).path, reason, "set the option, or use the release that was read: 0.3.36"
+                    )
         return
     for key in keys:
         value = _SERVE[key] if key in _SERVE else _SAMPLING[key.removeprefix("sampling.")]
-        if fact(key).path not in held:
-            yield seen(key, value, "llama-cpp-python's default", By.DEFAULT)
+        if row_of(key).path not in held:
+            yield seen(row_of(key).path, value, "llama-cpp-python's default", By.DEFAULT)
     yield seen(("sampling", "completions", "max_tokens"), 16, "llama-cpp-python's default", By.DEFAULT)
     if context.version in _BUNDLED:
-        yield seen("engine.bundled.llama_cpp", _BUNDLED[context.version], "the release's changelog", By.RULE)
+        yield seen(("engine", "bundled", "llama_cpp"), _BUNDLED[context.version], "the release's changelog", By.RULE)
 
 
 OMITTED: Mapping[str, Any] = {
@@ -159,7 +164,7 @@ threads it is what the machine has."""
 
 def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
     """The values that mean the same as leaving a setting out."""
-    facts = {fact(key).path: value for key, value in _SERVE.items()} | {("serve", "gpu_layers"): 0}
+    facts = {row_of(key).path: value for key, value in _SERVE.items()} | {("serve", "gpu_layers"): 0}
     return plain(OMITTED, facts, newest, newest, path, known)
 
 
@@ -189,7 +194,7 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading |
             yield from _filled_in(body, answer.source)
     reason = "no endpoint of llama-cpp-python's server shows it"
     for key in (*_SERVE, "chat_template.sha256"):
-        yield Unobserved(fact(key).path, reason, _WITNESS)
+        yield Unobserved(row_of(key).path, reason, _WITNESS)
     yield Unobserved(("sampling",), reason, _WITNESS)
 
 
@@ -314,7 +319,7 @@ def _one(setting: str, value: Any, source: str, into: Collect) -> None:
     elif setting == "split_mode":
         into.set(role, _SPLIT.get(value, value), source)
     elif setting == "n_ctx" and value == 0:
-        into.auto.add(fact(role).path)
+        into.auto.add(row_of(role).path)
     elif role == "kwargs":
         _kwargs(value, source, into)
     elif role == "switch":

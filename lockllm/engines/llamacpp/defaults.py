@@ -7,7 +7,7 @@ b10809, b11434 and b11549. A default that moved between two of them is not known
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,7 +17,10 @@ from lockllm.engines.llamacpp.findings import JINJA_OFF, JINJA_ON
 from lockllm.engines.llamacpp.given import both
 from lockllm.facts.fact import Path, Stage
 from lockllm.facts.observation import ABSENT, By, Reading, Unobserved, values
-from lockllm.facts.registry import dump, fact, find, seen
+from lockllm.facts.registry import dump, fact, find, row_of, seen
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 _OLDEST = 5036
 _NEWEST = builds.number(builds.NEWEST) or 0
@@ -42,7 +45,7 @@ class _Moved(msgspec.Struct, frozen=True):
 
 _NONE = "no such thing"
 _ALWAYS = _Moved(None, 0, True, 0)
-_PLAIN = {
+_PLAIN: Mapping[FactKey, _Moved] = {
     "serve.ubatch_size": _Moved(512, 0, 512, 0),
     "serve.enable_prefix_caching": _ALWAYS,
     "serve.cache_reuse": _Moved(0, 0, 0, 0),
@@ -83,13 +86,13 @@ class _Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     def given(self, key: str) -> Any:
         """A value that was given, as documents hold it; None where none was."""
-        row = fact(key)
+        row = row_of(key)
         value = self.held.get(row.path)
         return None if value is None or value is ABSENT else dump(row, value)
 
     def of(self, key: str) -> Any:
         """A fact of the checkpoint or the host."""
-        path = fact(key).path
+        path = row_of(key).path
         value = self.context.checkpoint.get(path, self.context.host.get(path))
         return None if value is ABSENT else value
 
@@ -132,8 +135,8 @@ def _nothing(given: Given | None, reason: str, fix: str) -> Iterator[Unobserved]
     keys = (*_PLAIN, "serve.max_num_seqs", "serve.kv_unified", "serve.max_model_len", "serve.max_num_batched_tokens",
             "serve.kv_cache_dtype", "serve.flash_attn", *(f"sampling.{name}" for name in _SAMPLING))  # fmt: skip
     for key in keys:
-        if fact(key).path not in held:
-            yield Unobserved(fact(key).path, reason, fix)
+        if row_of(key).path not in held:
+            yield Unobserved(row_of(key).path, reason, fix)
 
 
 def _serve(rules: _Rules) -> Iterator[Reading | Unobserved]:
@@ -151,7 +154,7 @@ def _serve(rules: _Rules) -> Iterator[Reading | Unobserved]:
 
 def _between(key: str, rules: _Rules) -> Unobserved:
     reason = f"the default moved near b{rules.build}, and in which build was not read"
-    return Unobserved(fact(key).path, reason, "set the option, or look at the running server")
+    return Unobserved(row_of(key).path, reason, "set the option, or look at the running server")
 
 
 def _slots(rules: _Rules) -> Iterator[Reading | Unobserved]:

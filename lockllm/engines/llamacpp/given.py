@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,7 +19,10 @@ from lockllm.engines.llamacpp.sources import Setting, Settings, named
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
-from lockllm.facts.registry import fact, find, seen
+from lockllm.facts.registry import fact, find, row_of, seen
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 
 class _Collected(msgspec.Struct, kw_only=True):
@@ -36,7 +39,7 @@ class _Collected(msgspec.Struct, kw_only=True):
     read_from: dict[Path, str] = {}
     unread: list[Unobserved] = []
 
-    def read(self, key: str | Path, value: Any, source: str) -> None:
+    def read(self, key: FactKey | Path, value: Any, source: str) -> None:
         """One reading; URLs lose user and password."""
         self.readings.append(seen(key, without_userinfo(value, self.secrets), source, self.by))
 
@@ -140,7 +143,7 @@ def _paths(name: str, values: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
 
 def _neutral(setting: Setting, into: _Collected) -> None:
     option, value, source = setting.option, setting.value, setting.source
-    target = fact(option.role)
+    target = row_of(option.role)
     automatic = option.kind in (Kind.SLOTS, Kind.LAYERS) and value in (-1, 0 if option.kind is Kind.SLOTS else -1)
     if automatic or str(value).lower() == "auto":
         into.auto.add(target.path)

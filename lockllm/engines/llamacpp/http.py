@@ -10,7 +10,7 @@ from lockllm.engines.llamacpp import build as builds
 from lockllm.engines.llamacpp.given import adapter_name, digest
 from lockllm.facts.fact import Stage
 from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
-from lockllm.facts.registry import fact, seen
+from lockllm.facts.registry import fact, row_of, seen
 from lockllm.facts.types import single
 
 PROBES = tuple(Probe(path=path) for path in ("/props", "/v1/models", "/slots", "/lora-adapters", "/health"))
@@ -90,7 +90,7 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading |
     yield from _slots(by_path.get("/slots"), props)
     yield from _adapters(by_path.get("/lora-adapters"))
     for key in HIDDEN:
-        yield Unobserved(fact(key).path, "no endpoint of llama.cpp's server shows it", _WITNESS)
+        yield Unobserved(row_of(key).path, "no endpoint of llama.cpp's server shows it", _WITNESS)
 
 
 def scheme(ftype: str) -> str | None:
@@ -117,7 +117,7 @@ def _without_props(props: Answer | None) -> Iterator[Unobserved]:
     elif props is not None:
         reason, fix = f"/props answers {props.status}", "see what answers there"
     for key in groups:
-        yield Unobserved(fact(key).path, reason, fix, Stage.LIVE)
+        yield Unobserved(row_of(key).path, reason, fix, Stage.LIVE)
     yield Unobserved(("sampling",), reason, fix, Stage.LIVE)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from lockllm.engines.llamacpp.http import scheme
 from lockllm.engines.shown.llama_lines import read, readings
 from lockllm.facts.observation import By, Reading, Unobserved
-from lockllm.facts.registry import fact, seen
+from lockllm.facts.registry import row_of, seen
 
 _VERBOSE = "start the server with -lv 4, which prints it"
 _HIDDEN = (
@@ -40,9 +40,9 @@ def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
         )
     for key in _HIDDEN:
         if key not in shown:
-            yield Unobserved(fact(key).path, "the log does not say it at this verbosity", _VERBOSE)
+            yield Unobserved(row_of(key).path, "the log does not say it at this verbosity", _VERBOSE)
     for key in _NEVER:
         yield Unobserved(
-            fact(key).path, "llama.cpp's log never says it", "ask the running server, or read its command line"
+            row_of(key).path, "llama.cpp's log never says it", "ask the running server, or read its command line"
         )
     yield Unobserved(("sampling",), "llama.cpp's log never says it", "ask the running server's /props")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Context, Given
 from lockllm.engines.kernel.releases import at_least, below, beyond
@@ -11,6 +11,9 @@ from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import whole
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 OLDEST = "0.9.0"
 NEWEST = "0.18.0"
@@ -28,7 +31,7 @@ BATCH_BY_GPU: tuple[tuple[tuple[str, ...], int], ...] = (
     (("h100", "h800", "h200", "l20y"), 1024),
 )
 BATCH_ELSE = 128
-_DEFAULTS: Mapping[str, Any] = {
+_DEFAULTS: Mapping[FactKey, Any] = {
     "serve.tensor_parallel_size": 1,
     "serve.data_parallel_size": 1,
     "serve.expert_parallel_size": 1,
@@ -130,7 +133,7 @@ def sampling(held: Mapping[Path, Any], version: str, context: Context) -> Told:
     yield seen("sampling.max_tokens", None, f"default of LMDeploy {version}", By.DEFAULT)
     if not at_least(version, GENERATION_CONFIG_SINCE):
         for key, value in REQUEST_BEFORE.items():
-            yield seen(f"sampling.{key}", value, f"default of LMDeploy {version}", By.DEFAULT)
+            yield seen(("sampling", key), value, f"default of LMDeploy {version}", By.DEFAULT)
         return
     if source is None:
         yield seen("serve.generation_config", "auto", f"default of LMDeploy {version}", By.DEFAULT)
@@ -145,9 +148,9 @@ def sampling(held: Mapping[Path, Any], version: str, context: Context) -> Told:
     for key, value in BUILT_IN.items():
         declared = context.checkpoint.get(("checkpoint", "generation_config", key)) if source != "lmdeploy" else None
         if isinstance(declared, (int, float)) and not isinstance(declared, bool):
-            yield seen(f"sampling.{key}", declared, f"LMDeploy {version}: generation_config.json: {key}", By.RULE)
+            yield seen(("sampling", key), declared, f"LMDeploy {version}: generation_config.json: {key}", By.RULE)
         else:
-            yield seen(f"sampling.{key}", value, f"default of LMDeploy {version}", By.DEFAULT)
+            yield seen(("sampling", key), value, f"default of LMDeploy {version}", By.DEFAULT)
 
 
 def checks(given: Given | None, context: Context) -> Iterable[Check]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Answer, Context, Probe
 from lockllm.engines.lmdeploy.options import KV_CACHE
@@ -12,12 +12,15 @@ from lockllm.engines.shown.log import clean, fields, value
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
+
 PROBES = (Probe(path="/v1/models"), Probe(path="/is_sleeping"))
 _DUMP = re.compile(r"(?:input|updated) backend(?:=(?P<be>\w+), backend)?_config=(?P<k>\w+)EngineConfig\((?P<c>.*)\)\Z")
 _INI = re.compile(
     r"(?P<k>weight_type|quant_policy|tensor_para_size|session_len|enable_prefix_caching|max_batch_size) = (?P<v>\S+)\Z"
 )
-_NAMES = {
+_NAMES: Mapping[str, FactKey] = {
     "tp": "serve.tensor_parallel_size",
     "tensor_para_size": "serve.tensor_parallel_size",
     "session_len": "serve.max_model_len",
@@ -70,7 +73,7 @@ def _tell(found: dict[str, Reading], name: str, raw: Any, source: str) -> None:
     if raw is None or raw == "auto":
         return
     if name == "quant_policy" and str(raw) in KV_CACHE:
-        found["serve.args.quant_policy"] = seen("serve.args.quant_policy", raw, source, By.LOG)
+        found["serve.args.quant_policy"] = seen(("serve", "args", "quant_policy"), raw, source, By.LOG)
     elif name in _NAMES:
         told = _WEIGHTS.get(str(raw), raw) if name in ("dtype", "weight_type") else raw
         found[_NAMES[name]] = seen(_NAMES[name], told, source, By.LOG)

@@ -107,15 +107,15 @@ def sampling(version: str, model: Mapping[str, Any]) -> Iterable[Reading]:
     why = "Ollama: the OpenAI routes send it themselves"
     yield seen("sampling.temperature", 1.0, why, By.RULE)
     yield seen("sampling.top_p", 1.0, why, By.RULE)
-    yield seen("sampling.native.temperature", model.get("native.temperature", 0.8), source, By.DEFAULT)
-    yield seen("sampling.native.top_p", model.get("native.top_p", 0.9), source, By.DEFAULT)
+    yield seen(("sampling", "native", "temperature"), model.get("native.temperature", 0.8), source, By.DEFAULT)
+    yield seen(("sampling", "native", "top_p"), model.get("native.top_p", 0.9), source, By.DEFAULT)
     built_in = {
         "top_k": 40, "min_p": 0.0, "typical_p": 1.0, "repetition_penalty": 1.0 if at_least(version, PENALTY_OFF) else 1.1,
         "repeat_last_n": 64, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": None, "max_tokens": None,
     }  # fmt: skip
     for key, value in built_in.items():
         if key not in model:
-            yield seen(f"sampling.{key}", value, source, By.DEFAULT)
+            yield seen(("sampling", key), value, source, By.DEFAULT)
 
 
 def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:

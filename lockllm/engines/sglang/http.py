@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Answer, Context, Form, Given, Probe
 from lockllm.engines.kernel.collect import is_path
@@ -18,6 +18,9 @@ from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import find, read, seen
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 PROBES = (
     Probe(path="/server_info"),
@@ -32,7 +35,7 @@ PROBES = (
 _INFO = ("/server_info", "/get_server_info")
 _MODEL = ("/model_info", "/get_model_info")
 
-PLAIN = {
+PLAIN: Mapping[str, FactKey] = {
     "tp_size": "serve.tensor_parallel_size",
     "pp_size": "serve.pipeline_parallel_size",
     "dp_size": "serve.data_parallel_size",
@@ -66,7 +69,7 @@ KERNELS = tuple(
 )
 """Fields that choose kernels: `kernels.FIELD`. Here `auto` is a value, what the server ends up with: it chooses at each call."""
 
-_RESOLVED_LATER = {
+_RESOLVED_LATER: Mapping[str, FactKey] = {
     "dtype": "serve.dtype",
     "quantization": "serve.quantization",
     "kv_cache_dtype": "serve.kv_cache_dtype",
@@ -74,14 +77,14 @@ _RESOLVED_LATER = {
 }
 """Fields that the worker resolves: `auto` and null stay in the answer."""
 
-MAYBE = {
+MAYBE: Mapping[str, FactKey] = {
     "reasoning_parser": "serve.reasoning_parser",
     "tool_call_parser": "serve.tool_call_parser",
     "speculative_algorithm": "serve.speculative.method",
 }
 """Field -> fact; null says that there is none."""
 
-_DRAFTED = {
+_DRAFTED: Mapping[str, FactKey] = {
     "speculative_num_steps": "serve.speculative.num_steps",
     "speculative_eagle_topk": "serve.speculative.eagle_topk",
     "speculative_num_draft_tokens": "serve.speculative.num_draft_tokens",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Context, Given, Installed
 from lockllm.engines.sglang.options import SAMPLING_SOURCES
@@ -12,7 +12,10 @@ from lockllm.facts.keys import parse
 from lockllm.facts.observation import By, Raw, Reading, Unobserved
 from lockllm.facts.registry import seen
 
-_PLAIN: Mapping[str, str] = {
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
+
+_PLAIN: Mapping[FactKey, str] = {
     "serve.tensor_parallel_size": "tp_size",
     "serve.pipeline_parallel_size": "pp_size",
     "serve.data_parallel_size": "dp_size",
@@ -51,7 +54,7 @@ def told(given: Given | None, context: Context, reason: str) -> Iterator[Reading
             yield Unobserved(path, reason, "set it on the command line, or use a newer lockllm")
 
 
-def _plain(key: str, name: str, context: Context, installed: Installed, reason: str) -> Reading | Unobserved:
+def _plain(key: FactKey, name: str, context: Context, installed: Installed, reason: str) -> Reading | Unobserved:
     path = parse(key)
     flag = "--" + name.replace("_", "-")
     default = installed.defaults.get(name)

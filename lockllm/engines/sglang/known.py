@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Context, Given
 from lockllm.facts.fact import Path
 from lockllm.facts.keys import parse
 from lockllm.facts.observation import ABSENT, By, Raw, Reading
 from lockllm.facts.registry import seen
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 
 class Known:
@@ -37,10 +40,10 @@ class Known:
         path = parse(key)
         return path in self.given or path in self.paths
 
-    def rule(self, key: str, value: Any, why: str = "") -> Reading:
+    def rule(self, key: FactKey | Path, value: Any, why: str = "") -> Reading:
         """What a rule of the release makes of a fact."""
         return seen(key, value, f"sglang {self.version}: {why}" if why else f"sglang {self.version}", By.RULE)
 
-    def default(self, key: str, value: Any) -> Reading:
+    def default(self, key: FactKey | Path, value: Any) -> Reading:
         """A plain default of the release."""
         return seen(key, value, f"default of sglang {self.version}", By.DEFAULT)

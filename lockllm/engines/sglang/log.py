@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines.sglang.options import BUILTIN_TEMPLATES, SAMPLING_SOURCES
 from lockllm.engines.shown.log import clean, fields, value
@@ -12,12 +12,15 @@ from lockllm.facts.observation import By, Reading
 from lockllm.facts.registry import seen
 from lockllm.facts.types import whole
 
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
+
 _STAMP = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,\d]*(?P<rank>[^\]]*)\] (?P<text>.*)\Z")
 _EARLY = re.compile(r"(?:WARNING|INFO|ERROR):sglang[\w.]*:(?P<text>.*)\Z")
 _DUMP = re.compile(r"server_args=(?:ServerArgs\((?P<old>.*)\)|(?P<new>\{.*\}))\Z")
 _READY = "The server is fired up and ready to roll!"
 
-FIRST: tuple[tuple[str, str], ...] = (
+FIRST: tuple[tuple[FactKey, str], ...] = (
     ("checkpoint.architecture", r"Load weight end\. .*?type=(?P<v>\w+)"),
     ("serve.dtype", r"Load weight end\. .*?dtype=(?P<v>torch\.\w+)"),
     ("serve.quantization", r"Load weight end\. .*?quant=(?P<v>[^,\s]+)"),
@@ -38,7 +41,7 @@ FIRST: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 """Facts whose value a line holds: the first line of the first rank speaks of the target model, later ones of a draft."""
 
-SAID: tuple[tuple[str, str, Any], ...] = (
+SAID: tuple[tuple[FactKey, str, Any], ...] = (
     ("kernels.all_reduce", r"NCCL_ALGO is set to 'allreduce:tree'", "nccl-tree"),
     ("kernels.all_reduce_fusion", r"Auto-enabling FlashInfer AllReduce Fusion", "flashinfer"),
     ("kernels.sampler", r"Sampling backend is set to pytorch for deterministic inference\.$", "pytorch"),
@@ -59,7 +62,7 @@ SAID: tuple[tuple[str, str, Any], ...] = (
 )
 """Facts that a line states by being there."""
 
-DUMPED = {
+DUMPED: Mapping[str, FactKey] = {
     "tp_size": "serve.tensor_parallel_size",
     "pp_size": "serve.pipeline_parallel_size",
     "dp_size": "serve.data_parallel_size",
@@ -79,6 +82,13 @@ DUMPED = {
 }
 """Fields of the dump that are in force as printed; `auto` and None are no values."""
 
+_SAMPLED: Mapping[str, FactKey] = {
+    "temperature": "sampling.temperature",
+    "top_p": "sampling.top_p",
+    "top_k": "sampling.top_k",
+    "min_p": "sampling.min_p",
+    "repetition_penalty": "sampling.repetition_penalty",
+}
 _SAMPLING = re.compile(r"Using default chat sampling params from model generation config: (\{.*\})$")
 _FIRST = tuple((key, re.compile(pattern)) for key, pattern in FIRST)
 _SAID = tuple((key, re.compile(pattern), said) for key, pattern, said in SAID)
@@ -87,10 +97,10 @@ _SAID = tuple((key, re.compile(pattern), said) for key, pattern, said in SAID)
 def from_log(lines: Sequence[str]) -> Iterable[Reading]:
     """The readings of the last start in a log."""
     messages = _last_start([_message(line) for line in clean(lines)])
-    found: dict[str, Any] = {}
-    where: dict[str, str] = {}
+    found: dict[FactKey, Any] = {}
+    where: dict[FactKey, str] = {}
 
-    def tell(key: str, raw: Any, text: str) -> None:
+    def tell(key: FactKey, raw: Any, text: str) -> None:
         if raw is not None and (raw != "auto" or key == "serve.generation_config"):
             found[key] = raw
             where[key] = f"start log: {text[:60]}"
@@ -102,7 +112,7 @@ def from_log(lines: Sequence[str]) -> Iterable[Reading]:
         if dump:
             for key, raw in _dumped(fields(dump.group("old") or dump.group("new"))):
                 tell(key, raw, "server_args")
-    once: set[str] = set()
+    once: set[FactKey] = set()
     for rank, text in messages:
         if not _leads(rank):
             continue
@@ -156,7 +166,7 @@ def _before_dump(message: tuple[str, str]) -> bool:
     return bool(re.match(early, text))
 
 
-def _dumped(dump: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
+def _dumped(dump: Mapping[str, str]) -> Iterable[tuple[FactKey, Any]]:
     for name, key in DUMPED.items():
         yield key, value(dump.get(name))
     off = value(dump.get("disable_radix_cache"))
@@ -178,14 +188,14 @@ def _dumped(dump: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
         yield "serve.enforce_eager", True
 
 
-def _sampling(text: str) -> Iterable[tuple[str, Any]]:
+def _sampling(text: str) -> Iterable[tuple[FactKey, Any]]:
     match = _SAMPLING.match(text)
     held = value(match.group(1)) if match else None
     if isinstance(held, dict):
-        for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty"):
+        for name, key in _SAMPLED.items():
             raw = held.get(name)
             if isinstance(raw, (int, float)):
-                yield f"sampling.{name}", 0 if name == "top_k" and raw < 0 else raw
+                yield key, 0 if name == "top_k" and raw < 0 else raw
 
 
 def _number(text: str) -> Any:

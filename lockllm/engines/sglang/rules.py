@@ -7,7 +7,7 @@ Read from `srt/server_args.py`, `srt/arg_groups/*.py`, `srt/model_executor/model
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Context, Given
 from lockllm.engines.kernel.releases import at_least, below, beyond, order
@@ -19,6 +19,9 @@ from lockllm.engines.sglang.options import NEWEST
 from lockllm.facts.observation import ABSENT, By, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import memory_bytes
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 OLDEST = "0.3.4"
 GENERATION_CONFIG_SINCE = "0.5.4"
@@ -35,14 +38,19 @@ A size is told in whole GiB and a card always shows a little less, so one that e
 """
 _MULTI_ITEM = "serve.args.enable_mis"
 
-_DEFAULTS: Mapping[str, Any] = {
+_DEFAULTS: Mapping[FactKey, Any] = {
     "serve.tensor_parallel_size": 1,
     "serve.pipeline_parallel_size": 1,
     "serve.data_parallel_size": 1,
     "serve.expert_parallel_size": 1,
     "serve.trust_remote_code": False,
 }
-_ABSENT = ("serve.speculative.method", "serve.tool_call_parser", "serve.reasoning_parser", "serve.chat_template")
+_ABSENT: tuple[FactKey, ...] = (
+    "serve.speculative.method",
+    "serve.tool_call_parser",
+    "serve.reasoning_parser",
+    "serve.chat_template",
+)
 _BUILT_IN: Mapping[str, Any] = {
     "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0,
 }  # fmt: skip
@@ -273,12 +281,12 @@ def sampling(known: Known) -> Told:
     if since and source is None:
         yield known.default("serve.generation_config", "auto")
     for key, value in (("max_tokens", None), ("presence_penalty", 0), ("frequency_penalty", 0), ("seed", None)):
-        yield known.default(f"sampling.{key}", value)
+        yield known.default(("sampling", key), value)
     yield known.default("sampling.completions.max_tokens", 16)
     yield known.default("sampling.generate.max_tokens", 128)
     if not since or source == "openai":
         for key, value in _BUILT_IN.items():
-            yield known.default(f"sampling.{key}", value)
+            yield known.default(("sampling", key), value)
         return
     yield from _from_checkpoint(known)
 
@@ -303,16 +311,16 @@ def _from_checkpoint(known: Known) -> Told:
         value = declared.get(key)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             value = 0 if key == "top_k" and value < 0 else value
-            yield seen(f"sampling.{key}", value, f"sglang {known.version}: generation_config.json: {key}", By.RULE)
+            yield seen(("sampling", key), value, f"sglang {known.version}: generation_config.json: {key}", By.RULE)
             if value != _BUILT_IN[key]:
-                yield known.default(f"sampling.completions.{key}", _BUILT_IN[key])
+                yield known.default(("sampling", "completions", key), _BUILT_IN[key])
         elif default != _BUILT_IN[key]:
             yield known.rule(
-                f"sampling.{key}", default, "transformers 4 fills in what generation_config.json leaves out"
+                ("sampling", key), default, "transformers 4 fills in what generation_config.json leaves out"
             )
-            yield known.default(f"sampling.completions.{key}", _BUILT_IN[key])
+            yield known.default(("sampling", "completions", key), _BUILT_IN[key])
         else:
-            yield known.default(f"sampling.{key}", default)
+            yield known.default(("sampling", key), default)
 
 
 def _transformers_4(known: Known) -> bool | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from lockllm.facts.observation import By, Reading
-from lockllm.facts.registry import seen
+from lockllm.facts.registry import row_of, seen
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _MOST_LINES = 50_000
@@ -124,7 +124,7 @@ def readings(state: State) -> Iterator[Reading]:
         (key, line), (value, _) = types  # type: ignore[misc]
         yield seen("serve.kv_cache_dtype", key if key == value else f"{key}/{value}", f"log line {line}", By.LOG)
     for name, (fact_value, line) in state.facts.items():
-        yield seen(name, fact_value, f"log line {line}", By.LOG)
+        yield seen(row_of(name).path, fact_value, f"log line {line}", By.LOG)
     names = {product for product, _, _ in state.devices.values()}
     if len(names) == 1:
         product, capability, line = next(iter(state.devices.values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Context, Given
 from lockllm.engines.kernel.omitted import plain
@@ -12,9 +12,12 @@ from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Check, CheckStatus, Reading, Unobserved
 from lockllm.facts.registry import seen
 
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
+
 OLDEST = "1.0"
 NEWEST = "1.3"
-_DEFAULTS: Mapping[str, Any] = {
+_DEFAULTS: Mapping[FactKey, Any] = {
     "serve.tensor_parallel_size": 1,
     "serve.pipeline_parallel_size": 1,
     "serve.trust_remote_code": False,
@@ -58,11 +61,11 @@ def effective(given: Given | None, context: Context) -> Told:
             yield seen(key, value, f"default of TensorRT-LLM {version}", By.DEFAULT)
     if held.get(("serve", "args", "generation_config")) == "auto":
         reason = "generation_config: auto takes sampling defaults from the checkpoint's generation_config.json"
-        for key in SAMPLING:
-            yield Unobserved(("sampling", key), reason, "pin them with --pin from a server that shows them")
+        for name in SAMPLING:
+            yield Unobserved(("sampling", name), reason, "pin them with --pin from a server that shows them")
     else:
-        for key, value in SAMPLING.items():
-            yield seen(f"sampling.{key}", value, f"default of TensorRT-LLM {version}", By.DEFAULT)
+        for name, value in SAMPLING.items():
+            yield seen(("sampling", name), value, f"default of TensorRT-LLM {version}", By.DEFAULT)
     yield seen("sampling.seed", None, f"default of TensorRT-LLM {version}: the runtime's seed 0", By.DEFAULT)
     if ("serve", "dtype") not in held:
         declared = context.checkpoint.get(("checkpoint", "dtype"))

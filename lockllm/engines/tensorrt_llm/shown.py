@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Answer, Context, Probe
 from lockllm.engines.shown.log import clean
@@ -12,10 +12,13 @@ from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import whole
 
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
+
 PROBES = (Probe(path="/version"), Probe(path="/server_info"), Probe(path="/v1/models"))
 _HIDDEN = "TensorRT-LLM's endpoints show neither flags nor dtype, parallelism or quantization"
 
-SAID: tuple[tuple[str, str], ...] = (
+SAID: tuple[tuple[FactKey, str], ...] = (
     ("engine.version", r"\[TensorRT-LLM\] TensorRT[- ]LLM version: (?P<v>\S+)"),
     ("engine.artifact_version", r"Engine version (?P<v>\S+) found in the config file"),
     ("serve.max_num_seqs", r"TRTGptModel maxNumSequences: (?P<v>\d+)"),
@@ -39,7 +42,7 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterable[Reading |
     info = _json(answers, "/server_info")
     identity = info.get("render_fingerprint") if isinstance(info, dict) else None
     if isinstance(identity, dict) and isinstance(identity.get("digest"), str) and identity.get("complete", True):
-        yield seen("chat_template.render_fingerprint", identity["digest"], "GET /server_info", By.ENDPOINT)
+        yield seen(("chat_template", "render_fingerprint"), identity["digest"], "GET /server_info", By.ENDPOINT)
     yield Unobserved(("serve",), _HIDDEN, "run lockllm on that host, or give --log")
 
 

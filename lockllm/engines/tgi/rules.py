@@ -44,7 +44,7 @@ def effective(given: Given | None, context: Context) -> Told:
         return None
 
     for key, value in SAMPLING.items():
-        yield seen(f"sampling.{key}", value, "default of TGI", By.DEFAULT)
+        yield seen(("sampling", key), value, "default of TGI", By.DEFAULT)
     if parse("serve.trust_remote_code") not in held:
         yield seen("serve.trust_remote_code", False, "default of TGI", By.DEFAULT)
     if parse("serve.enable_chunked_prefill") not in held:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Answer, Context, Probe
 from lockllm.engines.shown.log import clean
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import whole
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 PROBES = (Probe(path="/info"), Probe(path="/v1/models"))
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
@@ -23,7 +26,7 @@ _HIDDEN = (
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z\s+(?:TRACE|DEBUG|INFO|WARN|ERROR)\s+(?:[\w-]+: )*(?P<text>.*)\Z")
 _FIELD = re.compile(r"\s+(?P<k>\w+): (?P<v>.*)\Z")
 
-SAID: tuple[tuple[str, str], ...] = (
+SAID: tuple[tuple[FactKey, str], ...] = (
     ("serve.attention_backend", r"Using attention (?P<v>[\w-]+) - Prefix caching \w+"),
     ("serve.enable_prefix_caching", r"Using attention [\w-]+ - Prefix caching (?P<v>\w+)"),
     ("serve.attention_backend", r"Using [Aa]ttention = (?P<v>[\w-]+)$"),
@@ -36,7 +39,7 @@ SAID: tuple[tuple[str, str], ...] = (
 )
 """Later lines win: the shard's word comes after the launcher's."""
 
-_ARGS = {
+_ARGS: Mapping[str, FactKey] = {
     "revision": "checkpoint.revision",
     "dtype": "serve.dtype",
     "quantize": "serve.quantization",
@@ -90,7 +93,7 @@ def from_log(lines: Sequence[str]) -> Iterable[Reading]:
     messages = [_message(line) for line in clean(lines)]
     starts = [at for at, text in enumerate(messages) if text.startswith("Args {")]
     messages = messages[starts[-1] :] if starts else messages
-    found: dict[str, tuple[Any, str]] = {}
+    found: dict[FactKey, tuple[Any, str]] = {}
     if starts or any(text.startswith("Starting shard") for text in messages):
         found["engine.name"] = ("tgi", "Args")
     for name, value in _dump(messages):
@@ -150,7 +153,7 @@ def _rust(text: str) -> Any:
     return None
 
 
-def _value(key: str, text: str) -> Any:
+def _value(key: FactKey, text: str) -> Any:
     if key == "serve.enable_prefix_caching":
         return text.lower() in ("true", "1")
     number = whole(text)

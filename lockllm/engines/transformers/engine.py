@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
@@ -18,7 +18,10 @@ from lockllm.engines.shown.served import Shows
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Fact, Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
-from lockllm.facts.registry import dump, fact, find, seen
+from lockllm.facts.registry import dump, fact, find, row_of, seen
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 name = "transformers"
 newest = "5.24.0"
@@ -72,7 +75,7 @@ _MOVED = ("CodeGen", "Gemma2", "GPTJ", "RecurrentGemma", "VaultGemma", "Zamba")
 """Those of which that was otherwise in a release from 5.6.0 on."""
 _DEFAULTS: Mapping[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 1.0, "repetition_penalty": 1.0}
 _LEAST_TOKENS = 1024
-_HIDDEN = (
+_HIDDEN: tuple[FactKey, ...] = (
     "engine.version", "serve.dtype", "serve.quantization", "serve.attention_backend", "serve.continuous_batching",
     "chat_template.sha256",
 )  # fmt: skip
@@ -144,9 +147,9 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
         if context.version is not None:
             reason = f"the defaults of transformers serve {context.version} were not read"
             for key in (*_HIDDEN[1:-1], *(f"sampling.{each}" for each in _DEFAULTS)):
-                if fact(key).path not in held:
+                if row_of(key).path not in held:
                     yield Unobserved(
-                        fact(key).path, reason, f"set the option, or use a release that was read: {oldest} to {newest}"
+                        row_of(key).path, reason, f"set the option, or use a release that was read: {oldest} to {newest}"
                     )
         return
     batching = held.get(fact("serve.continuous_batching").path) is True
@@ -186,13 +189,13 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading |
             yield seen("engine.name", name, answer.source, By.ENDPOINT)
             yield from _served(answer)
     for key in _HIDDEN:
-        yield Unobserved(fact(key).path, "no endpoint of transformers serve shows it", _WITNESS)
+        yield Unobserved(row_of(key).path, "no endpoint of transformers serve shows it", _WITNESS)
     yield Unobserved(("sampling",), "no endpoint of transformers serve shows it", _WITNESS)
 
 
 def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
     """The model's name; continuous batching only where a request or a dropped processor tells."""
-    found: dict[str, tuple[Any, int]] = {}
+    found: dict[FactKey, tuple[Any, int]] = {}
     for number, line in enumerate(lines[:50_000], 1):
         text = line[:2000]
         if "[transformers] Loading " in text:
@@ -206,7 +209,7 @@ def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
         yield seen(key, value, f"log line {number}", By.LOG)
     for key in _HIDDEN:
         if key not in found:
-            yield Unobserved(fact(key).path, "the log of transformers serve does not say it", _WITNESS)
+            yield Unobserved(row_of(key).path, "the log of transformers serve does not say it", _WITNESS)
     yield Unobserved(("sampling",), "the log of transformers serve does not say it", _WITNESS)
 
 
@@ -340,7 +343,7 @@ def _serve(held: Mapping[Path, Any], batching: bool, context: Context) -> Iterat
 def _dtype(context: Context) -> Reading | Unobserved:
     """`auto`: what config.json declares, else what the tensors are."""
     for key in ("checkpoint.dtype", "checkpoint.tensor_dtypes"):
-        value = context.checkpoint.get(fact(key).path)
+        value = context.checkpoint.get(row_of(key).path)
         if isinstance(value, (list, tuple)):
             value = value[0] if len(value) == 1 else None
         if isinstance(value, str):
@@ -367,7 +370,9 @@ def _attention(batching: bool, context: Context) -> Reading | Unobserved:
 def _sampling(batching: bool, context: Context) -> Iterator[Reading | Unobserved]:
     """generation_config.json over the library's defaults; greedy unless it says do_sample; at least 1024 tokens."""
     sampled = _declared(context, "do_sample") is True
-    yield seen("sampling.do_sample", sampled, "generation_config.json" if sampled else "the library's default", By.RULE)
+    yield seen(
+        ("sampling", "do_sample"), sampled, "generation_config.json" if sampled else "the library's default", By.RULE
+    )
     for key, value in _DEFAULTS.items():
         declared = _declared(context, key)
         source, by = (
@@ -394,7 +399,7 @@ def _served(answer: Answer) -> Iterator[Reading | Unobserved]:
     ids = [each["id"] for each in loaded if isinstance(each.get("id"), str)]
     if len(ids) == 1:
         text, _, revision = ids[0].partition("@")
-        key = "checkpoint.path" if is_path(text) or "/" not in text else "checkpoint.repo"
+        key: FactKey = "checkpoint.path" if is_path(text) or "/" not in text else "checkpoint.repo"
         yield seen(key, text, f"{answer.source}: id", By.ENDPOINT)
         if revision:
             yield seen("checkpoint.revision", revision, f"{answer.source}: id", By.ENDPOINT)

@@ -116,7 +116,7 @@ def _version(answer: Answer) -> Iterator[Reading | Unobserved]:
         yield seen("engine.build", version.partition("+")[2], answer.source, By.ENDPOINT)
     rust = body.get("rust_frontend_version") if isinstance(body, dict) else None
     if isinstance(rust, str):
-        yield seen("engine.bundled.rust_frontend", rust, answer.source, By.ENDPOINT)
+        yield seen(("engine", "bundled", "rust_frontend"), rust, answer.source, By.ENDPOINT)
 
 
 def _served(answer: Answer) -> Iterator[Reading | Unobserved]:

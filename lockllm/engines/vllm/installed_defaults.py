@@ -48,7 +48,7 @@ def told(path: Path, now: Case, installed: Installed, unread: Unknown) -> Readin
     if resolved or variable in now.env or (variable and not now.env_whole):
         why = f"{default.source} is {default.value!r}: what comes of it only a rule of vLLM {now.version} tells"
         return Unobserved(path, why, fix)
-    reading = seen(dotted(path), default.value, default.source, By.DEFAULT)
+    reading = seen(path, default.value, default.source, By.DEFAULT)
     if isinstance(reading.value, Raw):
         return Unobserved(path, f"{default.source} is {default.value!r}: no value of {dotted(path)}", fix)
     return reading

@@ -18,7 +18,7 @@ from lockllm.engines.shown.log import clean, fields, value
 from lockllm.engines.vllm.dump import dumped
 from lockllm.engines.vllm.log_patterns import AFTER, ATTENTION, ATTENTION_NAMES, BANNER, FIRST, LAST, OFF, SAID
 from lockllm.facts.observation import By, Reading
-from lockllm.facts.registry import seen
+from lockllm.facts.registry import row_of, seen
 
 _PREFIX = re.compile(r"\((?P<who>[A-Za-z_0-9-]+?)(?: TP\d+)?(?: rank=\d+)? pid=\d+\) ")
 _STAMP = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[^\] ]*\] ?")
@@ -65,7 +65,7 @@ def from_log(lines: Sequence[str]) -> Iterable[Reading]:
         if first and key in found:
             return
         if raw is not None and (raw != "auto" or key in ("serve.generation_config", "serve.load_format")):
-            found[key] = seen(key, raw, f"start log: {text[:60]}", By.LOG)
+            found[key] = seen(row_of(key).path, raw, f"start log: {text[:60]}", By.LOG)
 
     _engine(said, tell)
     for line in said:

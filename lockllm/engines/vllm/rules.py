@@ -6,7 +6,7 @@ The rules of 0.6.0 to 0.33.0, in the order in which they build on each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Context, Given
 from lockllm.engines.kernel.releases import beyond
@@ -18,6 +18,9 @@ from lockllm.engines.vllm.options import NEWEST, OLDEST, is_read
 from lockllm.facts.keys import parse
 from lockllm.facts.observation import By, Reading, Unobserved
 from lockllm.facts.registry import seen
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 _LOG = "name the start log with --log; `/server_info` keeps it empty"
 Rule = Callable[[Case], Any]
@@ -119,7 +122,7 @@ def _speculative(now: Case) -> Any:
     return None
 
 
-RULES: tuple[tuple[str, By, Rule], ...] = (
+RULES: tuple[tuple[FactKey, By, Rule], ...] = (
     ("serve.tensor_parallel_size", By.DEFAULT, _one),
     ("serve.pipeline_parallel_size", By.DEFAULT, _one),
     ("serve.data_parallel_size", By.DEFAULT, _data_parallel),

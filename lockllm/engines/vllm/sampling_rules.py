@@ -48,7 +48,7 @@ def effective(now: Case, given: Given | None) -> Iterable[Reading | Unobserved]:
         elif ("sampling", name) not in now.given:
             yield _one(now, name, neutral, declared)
     yield from _stop_ids(now)
-    yield seen("sampling.completions.max_tokens", 16, f"vLLM {now.version}: default of the route", By.DEFAULT)
+    yield seen(("sampling", "completions", "max_tokens"), 16, f"vLLM {now.version}: default of the route", By.DEFAULT)
 
 
 def _one(now: Case, name: str, neutral: Any, declared: bool) -> Reading | Unobserved:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Answer
 from lockllm.engines.shown.log import fields
@@ -12,9 +12,12 @@ from lockllm.engines.vllm.dump import dumped
 from lockllm.engines.vllm.spread import SAMPLING_KEYS
 from lockllm.engines.vllm.variables import number_truth
 from lockllm.facts.observation import By, Reading, Unobserved
-from lockllm.facts.registry import seen
+from lockllm.facts.registry import row_of, seen
 
-LEAVES = (
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
+
+LEAVES: tuple[tuple[FactKey, str, str], ...] = (
     ("serve.dtype", "model_config", "dtype"),
     ("serve.max_model_len", "model_config", "max_model_len"),
     ("serve.enforce_eager", "model_config", "enforce_eager"),
@@ -43,7 +46,7 @@ def server_info(answer: Answer) -> Iterator[Reading | Unobserved]:
     tree = body.get("vllm_config") if isinstance(body, dict) else None
     if isinstance(tree, str):
         for key, raw in dumped(fields(tree)):
-            yield seen(key, raw, f"{answer.source.partition('?')[0]}: vllm_config", By.ENDPOINT)
+            yield seen(row_of(key).path, raw, f"{answer.source.partition('?')[0]}: vllm_config", By.ENDPOINT)
         return
     if not isinstance(tree, dict):
         yield Unobserved(("serve",), f"{answer.source} holds no configuration tree", "use vLLM 0.11.0 or later")
@@ -110,7 +113,7 @@ def _speculative(tree: Mapping[str, Any], source: str) -> Iterator[Reading]:
         return
     found = tree["speculative_config"]
     if not isinstance(found, dict):
-        yield seen("serve.speculative.method", None, f"{source}: speculative_config", By.ENDPOINT)
+        yield seen(("serve", "speculative", "method"), None, f"{source}: speculative_config", By.ENDPOINT)
         return
     for name in ("method", "num_speculative_tokens"):
         if _plain(found.get(name)):
