@@ -19,7 +19,7 @@ from lockllm.facts.fact import Path
 from lockllm.facts.observation import Observation
 from lockllm.output.values import show_pair
 from lockllm.resolve import Filled, Options
-from lockllm.resolve.agreement import Disagreement
+from lockllm.resolve.disagreements import Disagreement
 
 _FEW = 4
 """Disagreements of one family that are listed one by one."""
@@ -47,7 +47,7 @@ def resolve(pairs: Sequence[tuple[Spec, Lock | None]], choices: Choices) -> list
     """Each spec resolved beside the lock that it had. Raises SpecError where the observed host and a spec disagree."""
     from lockllm.api.world import World
     from lockllm.resolve import resolve as resolve_spec
-    from lockllm.resolve.named import with_contents
+    from lockllm.resolve.named_files import with_contents
 
     olds = [old for _, old in pairs if old is not None]
     options = _options(choices, olds)
@@ -87,7 +87,7 @@ def write_back(path: str, olds: Mapping[str, Lock | None], locks: Sequence[Fille
     """
     from lockllm.documents.spec_edit import edit
     from lockllm.resolve.fill import fill
-    from lockllm.resolve.named import with_contents
+    from lockllm.resolve.named_files import with_contents
 
     options = _options(choices, [old for old in olds.values() if old is not None])
     before = text = spec_file.text(path)
@@ -122,7 +122,7 @@ def _accepted(names: Iterable[str], locks: Sequence[Filled], done: Mapping[Path,
 def stale(spec: Spec, lock: Lock) -> list[str]:
     """The keys that a lock does not hold as its spec resolves them now."""
     from lockllm.resolve import check
-    from lockllm.resolve.named import with_contents
+    from lockllm.resolve.named_files import with_contents
 
     return check(with_contents(spec, lock), lock)
 

@@ -21,9 +21,10 @@ from lockllm.facts.observation import CheckStatus, Observation
 from lockllm.observe import Request, observe
 from lockllm.prompt.templates import shelve
 from lockllm.prompt.tokenizer import available
-from lockllm.resolve import Asked, Place, releases
-from lockllm.resolve.places import Finder, why_offline
-from lockllm.resolve.releases import Release
+from lockllm.resolve import Asked, Place
+from lockllm.resolve.checkpoint_place import Finder, why_offline
+from lockllm.resolve.remote import releases
+from lockllm.resolve.remote.releases import Release
 
 _WHOLE = frozenset({"check.files_complete", "check.links_resolve", "check.no_pointer_files", "check.claimed_digests"})
 """The findings of which none may fail where the cache's snapshot is to stand for a commit."""

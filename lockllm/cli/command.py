@@ -18,7 +18,7 @@ from lockllm.facts import keys
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import Raw
 from lockllm.launch import manifests
-from lockllm.resolve.named import is_content, place
+from lockllm.resolve.named_files import is_content, place
 
 
 @click.command(short_help="Print the command that realizes a lock.")

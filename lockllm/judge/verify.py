@@ -14,7 +14,7 @@ from lockllm.facts import keys, registry
 from lockllm.facts.check import since
 from lockllm.facts.fact import Fact, Path, Policy, Stage
 from lockllm.facts.observation import ABSENT, NOT_GIVEN, By, Check, CheckStatus, Observation, Raw
-from lockllm.judge import causes, fingerprint, fixes, places, ready, typed
+from lockllm.judge import causes, fingerprint, fixes, ready, same_content, typed
 from lockllm.judge.policy import compile_globs, inside
 from lockllm.judge.ready import Expected, Ready
 from lockllm.judge.report import Fingerprints, Report, Result, Status
@@ -112,7 +112,7 @@ class _Judge:
         self.results = {path: self._first(each) for path, each in expected.items()}
         self._asked(held)
         self._follow()
-        self.results = places.told(causes.explain(self.results), self.witnesses.readings)
+        self.results = same_content.mark_same_content(causes.explain(self.results), self.witnesses.readings)
 
     def unanswered(self) -> bool:
         """Whether the server was asked and did not answer, and nobody allows that."""

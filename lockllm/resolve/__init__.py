@@ -17,12 +17,13 @@ from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Observation, Reading, Unobserved, values
 from lockllm.judge.diff import stale
 from lockllm.judge.policy import inside
-from lockllm.resolve import beside
-from lockllm.resolve.fill import Filled, Options, Sources, fill
-from lockllm.resolve.hub_errors import Asked
-from lockllm.resolve.places import Place
-from lockllm.resolve.releases import Release
-from lockllm.resolve.whole import findings, refuse_broken
+from lockllm.resolve import companions
+from lockllm.resolve.checkpoint_place import Place
+from lockllm.resolve.completeness import findings, refuse_broken
+from lockllm.resolve.fill import fill
+from lockllm.resolve.remote.hub_errors import Asked
+from lockllm.resolve.remote.releases import Release
+from lockllm.resolve.sources import Filled, Options, Sources
 
 __all__ = ["Asked", "Filled", "Options", "Place", "World", "check", "resolve"]
 
@@ -71,14 +72,14 @@ def resolve(
     version, via, release = _version(spec, old, world, options, observation)
     commit = _held_commit(spec, old, options)
     place = world.place(spec, commit, version)
-    seen = world.look(spec, place, version, beside.given(spec, old, options, world))
+    seen = world.look(spec, place, version, companions.planned_server(spec, old, options, world))
     refuse_broken(spec, place, seen)
     here = _same_engine(seen, version)
     required = world.requirements(release) if release is not None and not here else {}
     files: tuple[Reading, ...] | None = None
     if place.is_seen:
         files = tuple(each for each in seen.readings if each.fact.group not in _HERE)
-        files = (*beside.code(spec, files, old, options, world), *files)
+        files = (*companions.code_commit(spec, files, old, options, world), *files)
     sources = Sources(
         version=version,
         version_via=via,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,18 +11,20 @@ from lockllm import engines
 from lockllm.documents import toml
 from lockllm.documents.lock import EDITION, Lock
 from lockllm.documents.spec import Spec
-from lockllm.engines import Context, Engine, Given, Installed, Model
+from lockllm.engines import Context, Engine, Given
 from lockllm.engines.kernel import typed as asked
 from lockllm.facts import keys, registry
 from lockllm.facts.check import CHECKS
 from lockllm.facts.fact import Fact, Path, Policy
 from lockllm.facts.keys import Glob
-from lockllm.facts.observation import ABSENT, NOT_GIVEN, By, Observation, Raw, Reading, Unobserved
+from lockllm.facts.observation import ABSENT, NOT_GIVEN, By, Raw, Reading, Unobserved
 from lockllm.judge.policy import inside
-from lockllm.resolve import stated, twins
-from lockllm.resolve.agreement import Disagreement, disagreements
+from lockllm.resolve.disagreements import disagreements
+from lockllm.resolve.kept_defaults import with_kept_defaults
+from lockllm.resolve.paired_options import paired_options
+from lockllm.resolve.plan import planned
+from lockllm.resolve.sources import Filled, Options, Sources, best_readings, via_of
 
-SPEC = "llm.toml"
 _FILES = ("checkpoint", "tokenizer", "quantization", "chat_template", "adapters", "draft", "prompt_probes")
 _PLUGINS = ("serve", "plugins")
 _STACK = ("packages", "startup", "libraries", "cuda", "rocm")
@@ -33,47 +34,6 @@ _ASKED = ("serve", "sampling")
 _ASKED_OF_THE_HUB = (("checkpoint", "repo"), ("checkpoint", "revision"), ("checkpoint", "commit"))
 _NO_ENVIRONMENT = "the engine is not installed here; run `lockllm observe` on the host and lock with --observation"
 _NO_HOST = "no host was looked at; run `lockllm observe` there and lock with --observation"
-
-
-class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """What the world gave for one lock. None: that source was not asked or has nothing."""
-
-    version: str  # of the engine, already resolved
-    version_via: str = ""
-    files: tuple[Reading, ...] | None = None  # of the checkpoint, its template and probes; None: kept from the old lock
-    environment: tuple[Reading, ...] | None = None  # of the serving interpreter, where it has that engine version
-    host: tuple[Reading, ...] | None = None  # of this machine, where it is the serving host
-    observation: Observation | None = None
-    required: tuple[Reading, ...] = ()  # the wheel's own `==` requirements
-    unobserved: tuple[Unobserved, ...] = ()
-    commit: str | None = None
-    commit_via: str = ""
-    kept_commit: bool = False  # the commit is the old lock's: what `files` do not show of it stays
-    installed: Installed | None = None  # the engine's options by its own source, where no table has its version
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `lock` that decide what is kept and taken."""
-
-    upgrade: bool = False
-    upgrade_facts: tuple[str, ...] = ()
-    pin: tuple[str, ...] = ()
-    accept_observed: tuple[str, ...] = ()
-
-    def renews(self, path: Path) -> bool:
-        """Whether a fact is to be resolved again, whatever the old lock holds."""
-        return self.upgrade or any(Glob(text).matches(path) for text in self.upgrade_facts)
-
-
-class Filled(msgspec.Struct, frozen=True):
-    """The lock, and what stands against it."""
-
-    lock: Lock
-    disagreements: tuple[Disagreement, ...] = ()
-    warnings: tuple[str, ...] = ()
-    to_write: Mapping[Path, Any] = {}  # what the spec has to say to keep what was taken from the host; None: nothing
-    sources: Sources | None = None  # what it was filled from
-    notes: tuple[str, ...] = ()  # warnings about the checkpoint's place and files
 
 
 def fill(spec: Spec, sources: Sources, old: Lock | None, options: Options) -> Filled:
@@ -100,7 +60,7 @@ def _still_accepted(spec: Spec, old: Lock | None, options: Options) -> Iterator[
 def _accepted(filled: Filled, sources: Sources, options: Options) -> dict[Path, Reading]:
     """What `--accept-observed` takes of that on which host and spec disagree, and all that follows from it."""
     globs = tuple(map(Glob, options.accept_observed))
-    seen = _best(sources.observation.readings if sources.observation else ())
+    seen = best_readings(sources.observation.readings if sources.observation else ())
     chosen = [
         each
         for each in filled.disagreements
@@ -131,7 +91,7 @@ class _Filler:
         self._upgrade = options.upgrade
         self._fresh = tuple(map(Glob, options.upgrade_facts))
         self._pin, self._named = tuple(map(Glob, options.pin)), options.pin
-        self._seen = _best(sources.observation.readings if sources.observation else ())
+        self._seen = best_readings(sources.observation.readings if sources.observation else ())
         gaps = (*sources.unobserved, *(sources.observation.unobserved if sources.observation else ()))
         self._why = {each.path: each.reason for each in gaps}
         self.only_shown: set[Path] = set()  # settings whose value only a running server told
@@ -169,7 +129,7 @@ class _Filler:
             self.via[fact.path] = via
 
     def take(self, readings: Iterable[Reading], groups: tuple[str, ...]) -> None:
-        for path, reading in _best(readings).items():
+        for path, reading in best_readings(readings).items():
             if path[0] in groups and not reading.fact.on_request and path not in self.values:
                 self.put(reading.fact, reading.value, via_of(reading))
 
@@ -266,7 +226,7 @@ class _Filler:
         for reading in borne:
             if reading.fact.path not in self.values:
                 self.put(reading.fact, reading.value, via_of(reading))
-        given = given_by(self.spec, [*borne, *self.taken.values()])
+        given = planned(self.spec, [*borne, *self.taken.values()])
         known = {path: value for path, value in self.values.items() if not isinstance(value, Raw)}
         context = Context(
             version=self.sources.version,
@@ -278,9 +238,9 @@ class _Filler:
         )
         told = [
             *engine.effective(given, context),
-            *(each for each in twins.of(engine, given, context) if not self._untyped(each.fact.path)),
+            *(each for each in paired_options(engine, given, context) if not self._untyped(each.fact.path)),
         ]
-        told = stated.settled(engine, context, None if self._upgrade else self.old, told, self._moved)
+        told = with_kept_defaults(engine, context, None if self._upgrade else self.old, told, self._moved)
         bare = engine.effective(Given(engine=given.engine), context)
         self.ruled = frozenset(each.fact.path for each in bare if isinstance(each, Reading))
         self.take((each for each in told if isinstance(each, Reading)), (*_ASKED, "chat_template", "tokenizer"))
@@ -528,63 +488,3 @@ class _Filler:
     def _say_unobserved(self, groups: tuple[str, ...]) -> None:
         unseen = [path for path in self._why if path[0] in groups and (path == ("host",) or not self._holds(path))]
         self.unpinned.update({path: self._why[path] for path in unseen})
-
-
-def given_by(spec: Spec, taken: Iterable[Reading] = ()) -> Given:
-    """The spec, and what was taken from a host in its place, as an engine's rules read a command line."""
-    values = {**spec.values, **{each.fact.path: each.value for each in taken}}
-    readings = tuple(
-        Reading(registry.find(path), value, SPEC, By.PLAN)
-        for path, value in values.items()
-        if path[0] in ("serve", "sampling", "tokenizer", "chat_template", "env", "draft") and value is not ABSENT
-    )
-    template, unread = _explicit(spec, values)
-    return Given(
-        engine=spec.engine or "", readings=(*readings, *template), auto=spec.auto, template=spec.template, unread=unread,
-        adapters={prefix[1]: model for prefix, model in _beside(spec) if prefix[0] == "adapters"},
-        draft=next((model for prefix, model in _beside(spec) if prefix[0] == "draft"), None),
-    )  # fmt: skip
-
-
-def _beside(spec: Spec) -> Iterator[tuple[Path, Model]]:
-    """The models that the spec names beside its checkpoint."""
-    repos = {path[:-1]: str(value) for path, value in spec.values.items() if path[-1] == "repo"}
-    return ((prefix, Model(text=text, source=SPEC)) for prefix, text in {**repos, **spec.paths}.items())
-
-
-def _explicit(spec: Spec, values: Mapping[Path, Any]) -> tuple[tuple[Reading, ...], tuple[Unobserved, ...]]:
-    """What a template that an option gives says of the prompt: all where its text is here, else that it is in force."""
-    flags: Mapping[Path, str] = getattr(engines.load(spec.engine or ""), "template_flags", {})
-    path = next((each for each in flags if each in values), None)
-    value = values[path] if path is not None else None
-    if path is None or not spec.template_flag or not isinstance(value, str):
-        return (), ()
-    named = Reading(registry.fact("chat_template.source"), spec.template_flag, SPEC, By.PLAN)
-    if spec.template is not None:
-        digest = hashlib.sha256(spec.template.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
-        return (named, Reading(registry.fact("chat_template.sha256"), digest, SPEC, By.PLAN)), ()
-    if len(value.removeprefix("sha256:")) != 64:
-        return (), ()  # a built-in name
-    reason = f"{spec.template_flag} puts a template in force whose text is not here"
-    gaps = tuple(Unobserved((group,), reason) for group in ("chat_template", "prompt_probes"))
-    return (named,), gaps
-
-
-def via_of(reading: Reading) -> str:
-    """How a `# via` names the witness: a file and key, `rule`, `default`; never a version, a path of one machine or a date."""
-    if reading.by is By.RULE:
-        return "rule"
-    if reading.by is By.DEFAULT:
-        return "default"
-    if reading.by in (By.FILE, By.PLAN) and "/" not in reading.source and len(reading.source) <= 80:
-        return reading.source
-    return "" if reading.by in (By.PACKAGE, By.FILE) else "observation"
-
-
-def _best(readings: Iterable[Reading]) -> Mapping[Path, Reading]:
-    best: dict[Path, Reading] = {}
-    for reading in readings:
-        held = best.get(reading.fact.path)
-        if held is None or reading.by < held.by:
-            best[reading.fact.path] = reading
-    return best

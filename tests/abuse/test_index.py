@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lockllm.errors import ResolveError
-from lockllm.resolve import index_http, releases
+from lockllm.resolve.remote import index_http, releases
 from tests.abuse.conftest import SPEC, Ours
 from tests.abuse.hostile import listening, measured, reply, routes
 

@@ -13,7 +13,7 @@ from lockllm.engines import Given
 from lockllm.facts.observation import Observation
 from lockllm.judge.verify import verify
 from lockllm.resolve import Asked, Options, Place, resolve
-from lockllm.resolve.releases import Release
+from lockllm.resolve.remote.releases import Release
 from tests.conftest import ROOT
 
 DATA = ROOT / "tests" / "data" / "example"

@@ -20,7 +20,8 @@ from lockllm.facts.fact import Stage
 from lockllm.facts.observation import ABSENT, Observation, values
 from lockllm.observe import Request, observe
 from lockllm.observe.server.command_line import plan
-from lockllm.resolve.fill import Options, Sources, fill
+from lockllm.resolve.fill import fill
+from lockllm.resolve.sources import Options, Sources
 from tests.conftest import TINY
 from tests.observe import hosts, machines
 from tests.observe.test_observe import serving

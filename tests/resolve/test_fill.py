@@ -15,7 +15,8 @@ from lockllm.facts.fact import Policy
 from lockllm.facts.observation import By, Observation, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.resolve import check
-from lockllm.resolve.fill import Filled, Options, Sources, fill
+from lockllm.resolve.fill import fill
+from lockllm.resolve.sources import Filled, Options, Sources
 
 H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
 FILE = {"size": 663, "sha256": "5" * 64}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockllm.resolve.web import origin_of, shown
+from lockllm.resolve.remote.web import origin_of, shown
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,9 @@ def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobs
             for key in (*_HIDDEN[1:-1], *(f"sampling.{each}" for each in _DEFAULTS)):
                 if row_of(key).path not in held:
                     yield Unobserved(
-                        row_of(key).path, reason, f"set the option, or use a release that was read: {oldest} to {newest}"
+                        row_of(key).path,
+                        reason,
+                        f"set the option, or use a release that was read: {oldest} to {newest}",
                     )
         return
     batching = held.get(fact("serve.continuous_batching").path) is True

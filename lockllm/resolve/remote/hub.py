@@ -17,9 +17,9 @@ import msgspec
 from lockllm.checkpoint.folder import MOST
 from lockllm.checkpoint.listed import Listed, Row, is_safe
 from lockllm.errors import ResolveError
-from lockllm.resolve.hub_errors import Asked, no_object, told
-from lockllm.resolve.hub_http import Answer, Astray, Client, Endless, joined
-from lockllm.resolve.web import T, shown
+from lockllm.resolve.remote.hub_errors import Asked, no_object, told
+from lockllm.resolve.remote.hub_http import Answer, Astray, Client, Endless, joined
+from lockllm.resolve.remote.web import T, shown
 
 _INFO = 32 * 2**20  # bytes: names alone of 50,000 files
 _PAGE = 32 * 2**20

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from lockllm.errors import LockllmError, ResolveError, WorldError
-from lockllm.resolve.hub_http import Answer, Astray, Client, Endless, Refused, wait_of
-from lockllm.resolve.web import Slow, shown
+from lockllm.resolve.remote.hub_http import Answer, Astray, Client, Endless, Refused, wait_of
+from lockllm.resolve.remote.web import Slow, shown
 
 _TIMEOUTS = frozenset(
     {

@@ -16,9 +16,10 @@ from lockllm.facts import keys
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import By, Reading
 from lockllm.facts.registry import seen
-from lockllm.resolve import named
-from lockllm.resolve.fill import Options, given_by
-from lockllm.resolve.hub_errors import Asked
+from lockllm.resolve import named_files
+from lockllm.resolve.plan import planned
+from lockllm.resolve.remote.hub_errors import Asked
+from lockllm.resolve.sources import Options
 
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
 _CODE: Path = ("checkpoint", "code_repo")
@@ -33,17 +34,19 @@ class Commits(Protocol):
         """The commit, and how it is known."""
 
 
-def given(spec: Spec, old: Lock | None, options: Options, world: Commits) -> Given:
+def planned_server(spec: Spec, old: Lock | None, options: Options, world: Commits) -> Given:
     """The planned server with its other repositories, each at the commit that is locked or that its revision is now."""
     models = {prefix: _model(spec, prefix, old, options, world) for prefix in _prefixes(spec)}
     models |= {prefix: _local(spec, prefix) for prefix in spec.paths}
     return msgspec.structs.replace(
-        given_by(spec), tokenizer=models.pop(("tokenizer",), None), draft=models.pop(("draft",), None),
+        planned(spec), tokenizer=models.pop(("tokenizer",), None), draft=models.pop(("draft",), None),
         adapters={prefix[1]: model for prefix, model in models.items()},
     )  # fmt: skip
 
 
-def code(spec: Spec, files: Iterable[Reading], old: Lock | None, options: Options, world: Commits) -> Iterator[Reading]:
+def code_commit(
+    spec: Spec, files: Iterable[Reading], old: Lock | None, options: Options, world: Commits
+) -> Iterator[Reading]:
     """The commit of the one repository that `auto_map` takes code from."""
     repo = next((each.value for each in files if each.fact.path == _CODE), None)
     if not isinstance(repo, str) or not _REPO.match(repo):
@@ -83,8 +86,8 @@ def _model(spec: Spec, prefix: Path, old: Lock | None, options: Options, world: 
 def _local(spec: Spec, prefix: Path) -> Model:
     """A folder or file beside the spec. Raises SpecError where it is not there."""
     key = keys.dotted((*prefix, "path"))
-    place = named.place(spec, spec.paths[prefix])
-    if not named.is_there(place):
+    place = named_files.place(spec, spec.paths[prefix])
+    if not named_files.is_there(place):
         fix = "name a directory or a .gguf file, relative to the spec"
         raise SpecError(f"{key} names {spec.paths[prefix]}, which is not there", where=spec.where(key), fix=fix)
     return Model(text=place, source=spec.name)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from lockllm.errors import ResolveError, UsageError
-from lockllm.resolve.web import Slow, is_of_the_link, origin_of, shown, within
+from lockllm.resolve.remote.web import Slow, is_of_the_link, origin_of, shown, within
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})

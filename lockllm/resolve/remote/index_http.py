@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lockllm.errors import ResolveError
-from lockllm.resolve.web import Slow, is_of_the_link, origin_of, parts_of, shown, within
+from lockllm.resolve.remote.web import Slow, is_of_the_link, origin_of, parts_of, shown, within
 
 if TYPE_CHECKING:
     import urllib.request

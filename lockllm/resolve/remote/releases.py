@@ -19,10 +19,10 @@ import msgspec
 
 from lockllm.checkpoint import bounded
 from lockllm.errors import ResolveError
-from lockllm.resolve.web import shown
+from lockllm.resolve.remote.web import shown
 
 if TYPE_CHECKING:
-    from lockllm.resolve.index_http import Page
+    from lockllm.resolve.remote.index_http import Page
 
 _DEFAULT = "https://pypi.org/simple"
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
@@ -104,7 +104,7 @@ def exact_requirements(release: Release, index: str | None = None) -> dict[str, 
     """
     if release.metadata_url is None:
         return {}
-    from lockllm.resolve import index_http
+    from lockllm.resolve.remote import index_http
 
     try:
         page = index_http.get(release.metadata_url, "text/plain, */*", _METADATA, index or index_url())
@@ -130,7 +130,7 @@ def exact_requirements(release: Release, index: str | None = None) -> dict[str, 
 
 
 def _files(url: str, distribution: str, index: str) -> Iterator[tuple[str, str | None, bool]]:
-    from lockllm.resolve import index_http
+    from lockllm.resolve.remote import index_http
 
     page = index_http.get(url, _ACCEPT, _LONGEST, index)
     for number, (name, link, has, yanked) in enumerate(_listed(page) if "json" in page.kind else _linked(page)):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from lockllm.documents.spec import Spec
 from lockllm.errors import SpecError
 from lockllm.facts.observation import CheckStatus, Observation
-from lockllm.resolve.places import Place
+from lockllm.resolve.checkpoint_place import Place
 
 _BROKEN = (
     "check.files_complete", "check.links_resolve", "check.no_pointer_files", "check.weights_readable", "check.regular_files",

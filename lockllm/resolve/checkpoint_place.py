@@ -15,8 +15,8 @@ from lockllm.checkpoint.bounded import Malformed, read_small
 from lockllm.checkpoint.listed import Listed, Row, Wish
 from lockllm.errors import LockllmError, ResolveError
 from lockllm.prompt.templates import CONFIG, FOLDER, JINJA, LEGACY, PROCESSOR
-from lockllm.resolve.hub import Hub, is_commit
-from lockllm.resolve.hub_errors import Asked, offline
+from lockllm.resolve.remote.hub import Hub, is_commit
+from lockllm.resolve.remote.hub_errors import Asked, offline
 
 _TEMPLATES = (JINJA, LEGACY, CONFIG, PROCESSOR)
 _LONGEST = 16 * 2**20

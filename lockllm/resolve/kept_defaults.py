@@ -16,7 +16,7 @@ from lockllm.facts.observation import By, Reading, Unobserved
 _VERSION: Path = ("engine", "version")
 
 
-def settled(
+def with_kept_defaults(
     engine: Engine,
     context: Context,
     old: Lock | None,

@@ -32,7 +32,9 @@ _READ_FROM: Mapping[Path, tuple[tuple[Path, ...], str]] = {
 """Fact -> what everything that it moves stands below, and what a report says where none of that moved."""
 
 
-def told(results: Mapping[Path, Result], readings: Mapping[Path, tuple[Reading, ...]]) -> dict[Path, Result]:
+def mark_same_content(
+    results: Mapping[Path, Result], readings: Mapping[Path, tuple[Reading, ...]]
+) -> dict[Path, Result]:
     """The same results; a mismatch that moves nothing is of kind identity, and says so."""
     found = dict(results)
     for path, (bases, effect) in _READ_FROM.items():

@@ -15,7 +15,7 @@ _KEPT: Path = ("serve", "args")
 _MODEL: Path = ("checkpoint", "path")
 
 
-def of(engine: Engine, given: Given, context: Context) -> Iterator[Reading]:
+def paired_options(engine: Engine, given: Given, context: Context) -> Iterator[Reading]:
     """The kept options that the command of the given facts has, and the command without them has not."""
     named = {reading.fact.path: reading.value for reading in given.readings if reading.fact.path[0] == "serve"}
     if not named:
