@@ -99,7 +99,8 @@ def test_judging_imports_no_engine_and_no_edge(folder: Path, tmp_path: Path, arg
     modules = imported(folder, arguments, tmp_path / "told.json")
     ours = {name.split(".", 1)[1] for name in modules if name.startswith("lockllm.")}
     assert ours & {f"engines.{name}" for name in ENGINES} == set()
-    assert ours & {"observe", "resolve", "launch", "checkpoint", "prompt"} == set()
+    assert ours & {"engines", "observe", "resolve", "launch", "checkpoint", "prompt"} == set()
+    assert ours & {"documents.spec", "api.host", "api.world", "api.locking"} == set()
 
 
 def test_explaining_a_fact_imports_engines_and_nothing_heavy(folder: Path, tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lockllm.api import files, spec_file
-from lockllm.api.host import Cache, Progress, Sources, StrPath
+from lockllm.api import files
 from lockllm.documents.lock import Lock
 from lockllm.errors import ArgumentError
 from lockllm.facts.fact import Path, Stage
@@ -24,6 +23,7 @@ from lockllm.judge.report import Diff, Report
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from lockllm.api.host import Cache, Progress, Sources, StrPath
     from lockllm.api.inspection import Inspection
     from lockllm.documents.spec import Spec
     from lockllm.judge.explain import Explanation
@@ -42,6 +42,8 @@ class Rendering(msgspec.Struct, frozen=True):
 
 def load_spec(path: StrPath = "llm.toml") -> Spec:
     """The spec in a file (`llm.toml`, or `[tool.lockllm]` of a `pyproject.toml`) or in a folder. Its variants are in `variants`."""
+    from lockllm.api import spec_file
+
     return spec_file.read(os.fspath(path))
 
 
