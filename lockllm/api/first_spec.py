@@ -36,7 +36,7 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
 
     first = plan(argv, environ, cwd)
     if first.given is None:
-        why = first.warnings[0] if first.warnings else "it starts no engine that lockllm knows"
+        why = first.warnings[0] if first.warnings else "it starts no engine known to lockllm"
         raise UsageError(
             f"the command cannot be read as a server's: {why}",
             where=os.path.basename(argv[0]) if argv else "",  # the other words may hold a key
@@ -52,7 +52,7 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
     if given.model is not None:
         located = place(planned, given.model.text)
         if unresolved(given.model.text):
-            notes.append(f"the checkpoint is {given.model.text}, which is not filled in here")
+            notes.append(f"the checkpoint is {given.model.text}, which contains a variable that is not set here")
         elif (located is not None and os.path.exists(located)) or given.model.text.startswith(("/", "./", "../", "~")):
             path = _relative(located or given.model.text, folder)
         else:

@@ -33,6 +33,6 @@ def locks(statement_file: str, named: tuple[str, ...]) -> list[Lock]:
     lock = msgspec.structs.replace(oms.expected(kept, statement_file), name=statement_file)
     if unread:
         more = f" and {len(unread) - 3} more" if len(unread) > 3 else ""
-        told = f"not compared, for no engine reads them: {', '.join(unread[:3])}{more}"
-        lock = msgspec.structs.replace(lock, warnings=(*lock.warnings, told))
+        warning = f"not compared, because no engine reads them: {', '.join(unread[:3])}{more}"
+        lock = msgspec.structs.replace(lock, warnings=(*lock.warnings, warning))
     return [lock]

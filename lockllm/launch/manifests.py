@@ -41,7 +41,7 @@ def write(command: Command, lock: Lock, kind: str, mounted: Mapping[str, str] = 
     argv = (*command.argv, "--host", "0.0.0.0") if outside else command.argv
     notes = [*command.notes]
     if lock.get("host.platform") == "cpu" and _text(lock, "engine.image") is None and not image.for_cpu:
-        notes.append(f"no image of {_text(lock, 'engine.name') or ''} for CPUs is known: name your own")
+        notes.append(f"there is no known CPU image of {_text(lock, 'engine.name') or ''}: use your own")
     told = Command(argv=argv, env=command.env, notes=tuple(notes))
     return {"docker": _docker, "kubernetes": _kubernetes}[kind](told, lock, mounted)
 
