@@ -19,15 +19,14 @@ from tests.conftest import ROOT
 from tests.engines import replay
 
 HEAD = """\
-# What each engine sets, defaults and shows
+# How each engine sets, defaults, and shows facts
 
-Written from the code (`pytest tests/docs --update-golden`); `lockllm explain FACT` tells the same of one fact. An empty cell
-says that the engine has no such option, rule or witness. *Seen at* lists what a running server shows; where a fact is seen
-nowhere, *unknown because* says why, and a verification reports it as unknown unless the command line or a rule tells it.
+Generated from the code (`pytest tests/docs --update-golden`); `lockllm explain FACT` prints the same for one fact. An empty cell
+means that the engine has no such option, rule, or witness. *Seen at* lists where a running server shows the value. If nothing shows
+it, *unknown because* says why, and `verify` reports the fact as unknown unless the command line or a rule determines it.
 
-A release of vLLM or SGLang that no table has is read from the source of the package where it is installed, which is parsed and
-never imported: its options, what they take, and the defaults that are constants. What only a rule of that release would tell
-stays unknown, and `lock` leaves it unpinned and says why.
+For a release of vLLM or SGLang that is not in the tables, lockllm reads the source of the installed package (parsed, never imported):
+its options, what they take, and constant defaults. Values that only that release's rules determine stay unpinned, with the reason.
 """
 COLUMNS = ("set_by", "default", "seen_at", "unknown")
 SAMPLES: dict[int, Any] = {

@@ -28,10 +28,11 @@ def test_each_command_of_an_example_is_one_that_lockllm_takes(path: Path) -> Non
     commands = lists(path)
     assert commands
     for words in commands:
-        context = click.Context(cli, info_name="lockllm")
+        context = click.Context(cli, info_name="lockllm", **cli.context_settings)
         name, command, rest = cli.resolve_command(context, words[1:])
         assert command is not None
-        command.make_context(name, [*rest, *(["vllm", "serve", "model"] if rest[-1] == "--" else [])])
+        words = [*rest, *(["vllm", "serve", "model"] if rest[-1] == "--" else [])]
+        command.make_context(name, words, parent=context)  # else click keeps a help option without -h
 
 
 def test_the_entry_point_is_isolated_from_the_engine_and_ends_where_the_command_begins() -> None:
