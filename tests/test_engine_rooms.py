@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,3 +68,55 @@ def test_each_engine_is_found_by_its_name_alone() -> None:
     assert not any(map(engines.known, ("kernel", "launch", "llama_cpp", "LLAMA.CPP", "../vllm", "", None, ["vllm"])))
     with pytest.raises(KeyError):
         engines.load("kernel")
+
+
+NAMED = re.compile(
+    r"vllm|sglang|sgl_|llama[._-]?cpp|llama-server|text-generation|(?<![a-z])tgi(?![a-z])|ollama|tensorrt|trtllm|lmdeploy|"
+    r"transformers",
+    re.IGNORECASE,
+)
+"""How an engine is named in code: by itself, in a program, a variable, a path, an image, a pattern. Prose has blanks."""
+ALLOWED = {
+    "lockllm/api/first_spec.py": {"llama.cpp"},  # what a lone .gguf file is most likely for
+    "lockllm/checkpoint/config.py": {"transformers"},  # the library, whose release decides how a file is read
+    "lockllm/checkpoint/declared.py": {"transformers"},
+    "lockllm/checkpoint/generation.py": {"transformers_version"},  # a key of generation_config.json
+    "lockllm/checkpoint/selection.py": {"tensorrt-llm"},  # the name of the format
+    "lockllm/documents/spec_text.py": {"TRANSFORMERS_OFFLINE"},  # a variable of the library
+    "lockllm/facts/sampling.py": {"packages.transformers"},
+    "lockllm/observe/cuda/loader_search.py": {
+        "VLLM_ENABLE_CUDA_COMPATIBILITY", "VLLM_CUDA_COMPATIBILITY_PATH", "VLLM_NCCL_SO_PATH",
+    },  # what the dynamic loader is told by them
+    "lockllm/observe/cuda/mapped_libraries.py": {"xllamacpp"},  # a library that is mapped
+    "lockllm/observe/merge.py": {"TRANSFORMERS_OFFLINE"},
+    "lockllm/observe/python/unowned_modules.py": {"llama-cpp-python", "llama_cpp"},  # a distribution and its module
+    "lockllm/observe/server/model_files.py": {"transformers"},
+    "lockllm/observe/server/ollama_store.py": {"application/vnd.ollama.image.", "registry.ollama.ai/"},  # a store's format
+    "lockllm/observe/server/prompts.py": {"VLLM_SYSTEM_START_DATE", "transformers"},
+    "lockllm/resolve/places.py": {"TRANSFORMERS_OFFLINE"},
+}  # fmt: skip
+"""What stands outside the engines and is no knowledge of one: libraries, formats and variables of files that are read."""
+CATALOGUE = PACKAGE / "facts" / "variables"
+"""The catalogue of variables: rows of data, each with its reader."""
+
+
+def literals(path: Path) -> Iterator[str]:
+    """The texts in a module's code, docstrings left out."""
+    tree = ast.parse(path.read_text())
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and id(node) not in docs:
+            yield node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+
+
+def test_nothing_outside_the_engines_names_one_in_code() -> None:
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        if ROOM in path.parents or CATALOGUE in path.parents:
+            continue
+        name = str(path.relative_to(PACKAGE.parent))
+        told = {text.strip() for text in literals(path) if NAMED.search(text) and not re.search(r"\s", text.strip())}
+        odd = {text for text in told if not any(each in text for each in ALLOWED.get(name, ()))}
+        if odd:
+            found[name] = odd
+    assert found == {}

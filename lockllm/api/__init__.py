@@ -241,7 +241,7 @@ def explain(fact: str, *, engine: str | None = None) -> Explanation:
         meant = registry.nearest(fact, [*names, *registry.GROUP])
         fix = f"did you mean {meant}?" if meant else "see `lockllm explain checkpoint`"
         raise ArgumentError(f"there is no {kind} {fact}", where="fact", fix=fix)
-    chosen = [name for name in engines.available() if engine in (None, name)]
+    chosen = engines.available() if engine is None else (engine,)
     return describe(row, {name: engines.load(name) for name in chosen})
 
 

@@ -105,7 +105,7 @@ def log(path: str, engine: str | None, version: str | None) -> Inspection:
         raise ArgumentError(
             "a start log requires the engine's name",
             where="engine",
-            fix=f"name one of {', '.join(engines.available())}",
+            fix=f"name one of {', '.join(engines.names())}",
         )
     read = start_log.read(path, engine)
     said = list(engines.load(engine).from_log(read.lines)) if not read.gap else []
@@ -142,8 +142,8 @@ def known(engine: str | None) -> None:
     from lockllm import engines
     from lockllm.facts.registry import nearest
 
-    names = engines.available()
-    if engine not in names:
+    if not engines.known(engine):
+        names = engines.names()
         meant = nearest(engine, list(names))
         fix = f"did you mean {meant}?" if meant else f"name one of {', '.join(names)}"
         raise ArgumentError(f"there is no engine {engine!r}", where="engine", fix=fix)

@@ -40,7 +40,7 @@ def command(lock: str, kind: str) -> None:
         raise LockError(
             f"this lockllm does not know the engine {name!r}",
             where=lock,
-            fix="lock one of " + ", ".join(engines.available()),
+            fix="lock one of " + ", ".join(engines.names()),
         )
     values = {path: value for path, value in held.values.items() if not isinstance(value, Raw)}
     context = engines.Context(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from lockllm import api, engines
+from lockllm import api
 from lockllm.facts import check, registry
 from lockllm.output.explained import check_text, checks_text, group_text, text
 
 
 @click.command(short_help="Describe a fact: its effect, and where engines set and show it.")
 @click.argument("fact")
-@click.option("--engine", type=click.Choice(engines.available()), help="Show only this engine.")
+@click.option("--engine", metavar="NAME", help="Show only this engine.")
 def command(fact: str, engine: str | None) -> None:
     """Describe a fact: what it is, what it does to the output, and where each engine sets, defaults, and shows it.
 

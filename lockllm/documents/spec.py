@@ -70,7 +70,7 @@ class Engines(Protocol):
     def known(self, name: object) -> bool:
         """Whether there is an engine of that name."""
 
-    def available(self) -> Sequence[str]:
+    def names(self) -> Sequence[str]:
         """Their names, for an error that lists them."""
 
 
@@ -120,7 +120,7 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = (), engi
             'write [checkpoint] and repo = "OWNER/NAME" or path = "DIR"',
         )
     if not problems and spec.engine is None:
-        one_of = f" (one of {', '.join(engines.available())})" if engines is not None else ""
+        one_of = f" (one of {', '.join(engines.names())})" if engines is not None else ""
         problem(("engine",), "the spec names no engine", f'write [engine] and name = "vllm"{one_of}')
     if problems:
         raise _all(problems)
@@ -164,7 +164,7 @@ def _read(data: Mapping[str, Any], name: str, problem: Problem, engines: Engines
     engine, version = facts.values.pop(("engine", "name"), None), facts.values.pop(("engine", "version"), None)
     requires = dict(facts.requires)
     if engine is not None and engines is not None and not engines.known(engine):
-        names = list(engines.available())
+        names = list(engines.names())
         meant = registry.nearest(str(engine), names)
         hint = f"did you mean {meant}?" if meant else f"write one of {', '.join(names)}"
         problem(("engine", "name"), f"there is no engine {engine!r}", hint)

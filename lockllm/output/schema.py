@@ -23,7 +23,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 def of(name: str) -> dict[str, Any]:
     """The schema of that name. KeyError for another."""
     made = {
-        "spec": lambda: documents.of_spec(engines.available()),
+        "spec": lambda: documents.of_spec(engines.names()),
         "lock": documents.of_lock,
         "observation": documents.of_observation,
         "report": _report,

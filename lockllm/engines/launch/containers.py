@@ -94,7 +94,7 @@ def version_of(image: str) -> tuple[str | None, str | None]:
 def engine_of(image: str) -> str | None:
     """The engine whose arguments follow the image; None where its entry point is no engine or not known."""
     name, tag = name_of(image), version_of(image)[0] or ""
-    for each in engines.built_in().values():
+    for each in engines.identities():
         if any(re.search(pattern, name) for pattern in each.images):
             return each.name if re.match(each.image_tags, tag) else None
     return None
@@ -107,7 +107,7 @@ def host_of(image: str) -> str:
 
 def runs_commands(image: str) -> bool:
     """Whether the words after the image are a command of their own, as far as known."""
-    patterns = (pattern for each in engines.built_in().values() for pattern in each.command_images)
+    patterns = (pattern for each in engines.identities() for pattern in each.command_images)
     return any(re.search(pattern, name_of(image)) for pattern in patterns)
 
 

@@ -88,17 +88,25 @@ def tables_of(identities: Iterable[Identity]) -> Tables:
     return Tables(programs=programs, modules=modules, paths=tuple(paths))
 
 
-@lru_cache(maxsize=1)
 def tables() -> Tables:
-    """The launch forms of the engines that come with lockllm."""
-    return tables_of(engines.built_in().values())
+    """The launch forms of the engines that are known so far."""
+    return _tables(tuple(each.name for each in engines.identities()))
 
 
-@lru_cache(maxsize=1)
 def hint() -> re.Pattern[str]:
     """A word of every command line that is a launch form of an engine: cheap to look for among many processes."""
-    words = {name for each in engines.built_in().values() for name in each.programs}
-    words |= {name.partition(".")[0] for each in engines.built_in().values() for name in each.modules}
+    return _hint(tuple(each.name for each in engines.identities()))
+
+
+@lru_cache(maxsize=4)
+def _tables(names: tuple[str, ...]) -> Tables:
+    return tables_of(map(engines.identity, names))
+
+
+@lru_cache(maxsize=4)
+def _hint(names: tuple[str, ...]) -> re.Pattern[str]:
+    words = {name for each in map(engines.identity, names) for name in each.programs}
+    words |= {name.partition(".")[0] for each in map(engines.identity, names) for name in each.modules}
     return re.compile("|".join(map(re.escape, sorted(words))), re.IGNORECASE)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from lockllm import engines
 from lockllm.engines.launch import shell
 from lockllm.engines.launch.forms import base, find, is_python
 
@@ -101,8 +102,7 @@ def straight(argv: Sequence[str], env: Mapping[str, str], locate: Locate) -> Str
             continue
         if is_python(name):
             _python(state.argv)
-        found = find(state.argv)
-        if found is None:
+        if find(state.argv) is None and not (engines.include_plugins() and find(state.argv)):
             raise Unread(
                 f"{_shown(name)} is no program of an engine that this release knows: what it starts is not known"
             )

@@ -44,7 +44,13 @@ def unwrap(argv: Sequence[str], env: Mapping[str, str], engine: str | None = Non
     state = Unwrapped(argv=tuple(argv), env=dict(env))
     if not state.argv or state.argv[0].startswith("-"):
         return _bare(state, engine)
-    return _follow(state, engine)
+    told = _follow(state, engine)
+    if told.opaque and not told.host:
+        if engines.include_plugins():
+            told = _follow(state, engine)
+        if told.opaque and (broken := engines.broken()):
+            told = msgspec.structs.replace(told, warnings=(*told.warnings, *broken))
+    return told
 
 
 def _follow(state: Unwrapped, engine: str | None) -> Unwrapped:

@@ -107,7 +107,7 @@ def accepting(addresses: Iterable[str], port: int, root: Path = proc.PROC) -> tu
 
 def running(engine: str | None, root: Path = proc.PROC) -> tuple[RunningServer, ...]:
     """Every process here that is a launch form of an engine (of any, where none is named); ourselves left out."""
-    processes, forms = _forms(root)
+    processes, forms = _forms(engine, root)
     why = "the only server here"
     return tuple(
         _server(process, forms[process.pid][0], processes, root, why)
@@ -119,7 +119,7 @@ def choose(engine: str | None, root: Path = proc.PROC) -> RunningServer | None:
     """The only server of that engine here, or None. UsageError where there are several."""
     fix = "choose one with --pid or --server"
     try:
-        processes, forms = _forms(root)
+        processes, forms = _forms(engine, root)
     except proc.Crowded as error:
         what = "more LLM servers run on this host than lockllm looks through"
         raise UsageError(what, where="this host", fix=fix) from error
@@ -134,8 +134,12 @@ def choose(engine: str | None, root: Path = proc.PROC) -> RunningServer | None:
     raise UsageError(what, where="this host", fix=fix)
 
 
-def _forms(root: Path) -> tuple[dict[int, Process], dict[int, tuple[Form, bool]]]:
-    """Every process, and of those that are launch forms of an engine the form; ourselves left out."""
+def _forms(engine: str | None, root: Path) -> tuple[dict[int, Process], dict[int, tuple[Form, bool]]]:
+    """Every process, and of those that are launch forms of an engine the form; ourselves left out.
+
+    Plugins are looked through where one is asked for, and where no engine of lockllm owns a process.
+    """
+    engines.identity(engine)
     forms: dict[int, tuple[Form, bool]] = {}
 
     def is_form(process: Process) -> bool:
@@ -145,6 +149,8 @@ def _forms(root: Path) -> tuple[dict[int, Process], dict[int, tuple[Form, bool]]
         return read is not None
 
     processes = proc.everything(is_form, root)
+    if not forms and engines.include_plugins():
+        processes = proc.everything(is_form, root)
     for own in (os.getpid(), *(process.pid for process in proc.ancestors(os.getpid(), processes))):
         forms.pop(own, None)
     return processes, forms
@@ -243,7 +249,7 @@ def _addresses(host: str, seconds: float) -> list[str]:
 
 def embedded(mappings: MappedFiles) -> str | None:
     """The engine whose library a program maps, where its command line names none."""
-    marks = {mark: each.name for each in engines.built_in().values() for mark in each.embedded}
+    marks = {mark: each.name for each in engines.identities() for mark in each.embedded}
     hits = [mark for mark in marks if any(mark in file.path for _, file in mappings.files)]
     return marks[max(hits, key=len)] if hits else None  # a package says more than a library that several carry
 
@@ -262,6 +268,8 @@ def _climb(process: Process, processes: Mapping[int, Process], root: Path, why: 
         read = form_of(each) if each.argv else None
         if read is not None and not (read[1] and each is not process):
             return _server(each, read[0], processes, root, why)
+    if engines.include_plugins():
+        return _climb(process, processes, root, why)
     return _server(process, None, processes, root, why)
 
 

@@ -180,7 +180,7 @@ def _server(server: RunningServer, target: Target) -> Iterator[str]:
 
 def _computing(title: str) -> bool:
     """Whether a process has the title that an engine gives to those that compute."""
-    return any(title.lower().startswith(each) for identity in engines.built_in().values() for each in identity.titles)
+    return any(title.lower().startswith(each) for identity in engines.identities() for each in identity.titles)
 
 
 def _computes(server: RunningServer, process: proc.Process) -> bool:
