@@ -7,6 +7,7 @@ from typing import Any
 
 from lockllm.engines import Command, Context
 from lockllm.engines.ollama import options
+from lockllm.engines.ollama.rules import RULES
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.keys import dotted
 from lockllm.facts.observation import ABSENT, Raw
@@ -53,24 +54,13 @@ def where(fact: Fact[Any]) -> Mapping[str, str]:
         ways.append(f"PARAMETER {_PARAMETER_OF[key]} of the Modelfile")
     if ways:
         found["set_by"] = " or ".join(ways)
-    for name, texts in (("default", _DEFAULT), ("seen_at", _SEEN_AT), ("unknown", _UNKNOWN)):
+    found |= {"default": text} if (text := RULES.default_text(key)) else {}
+    for name, texts in (("seen_at", _SEEN_AT), ("unknown", _UNKNOWN)):
         if key in texts:
             found[name] = texts[key]
     return found
 
 
-_DEFAULT = {
-    "serve.max_model_len": "2048; 4096 since 0.6.7; by GPU memory since 0.15.5: 4096, 32768 or 262144",
-    "serve.max_num_seqs": "1 since 0.10.0; before, 4 or 1 by free memory",
-    "serve.kv_cache_dtype": "f16",
-    "serve.flash_attn": "off; on where GPU and model can since 0.12.4",
-    "serve.enable_prefix_caching": "true",
-    "sampling.temperature": "1.0 on the OpenAI routes, whatever the Modelfile says; 0.8 on the native ones",
-    "sampling.top_p": "1.0 on the OpenAI routes, whatever the Modelfile says; 0.9 on the native ones",
-    "sampling.top_k": "40",
-    "sampling.min_p": "0.0",
-    "sampling.repetition_penalty": "1.1; 1.0 since 0.32.10",
-}
 _SEEN_AT = {
     "engine.version": "GET /api/version; log",
     "serve.max_model_len": "GET /api/ps: context_length; arguments of the runner; log",

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from lockllm.engines import Context, Given
 from lockllm.engines.kernel import renderers
-from lockllm.engines.kernel.omitted import plain, version
-from lockllm.engines.kernel.releases import at_least, below, beyond
+from lockllm.engines.kernel.rules import Case, Rule, Rules, Told, constants, kept
 from lockllm.engines.ollama import options
-from lockllm.facts.fact import Path
+from lockllm.engines.protocol import Context, Given
 from lockllm.facts.observation import By, Check, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import memory_bytes
 
-OLDEST = "0.5.0"
 NEWEST = "0.33.0"
-CONTEXT_FIXED: tuple[tuple[str, int], ...] = (("0.5.0", 2048), ("0.6.7", 4096))
-CONTEXT_BY_MEMORY = "0.15.5"
 CONTEXT_TIERS: tuple[tuple[float, int], ...] = ((47, 262144), (23, 32768), (0, 4096))
-"""From that release on: total VRAM in GiB of at least, and the context."""
-ONE_SLOT = "0.10.0"
-FLASH_BY_ITSELF = "0.12.4"
-PENALTY_OFF = "0.32.10"
-
-OMITTED: Mapping[str, Any] = {"num_keep": 4, "num_gpu": -1, "num_thread": 0, "main_gpu": 0}
-OMITTED_BEFORE: Mapping[str, Any] = {
-    "mirostat": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1, "penalize_newline": True, "tfs_z": 1.0,
-}  # fmt: skip
-"""Parameters that are kept and whose default is a constant: `DefaultOptions` of `api/types.go`; the second, until 0.9.0."""
-
-_RENDERER: Path = ("serve", "args", "renderer")
-
-Told = Iterable["Reading | Unobserved"]
+"""Total VRAM in GiB of at least, and the context."""
+_BY_MEMORY = "0.15.5"
+_ONE_SLOT = "0.10.0"
+_FLASH_BY_ITSELF = "0.12.4"
+_PENALTY_OFF = "0.32.10"
 
 
 def of_model(readings: Iterable[Reading]) -> tuple[Reading, ...]:
@@ -42,87 +27,111 @@ def of_model(readings: Iterable[Reading]) -> tuple[Reading, ...]:
     return tuple(each for each in readings if each.by is By.FILE and each.fact.group in groups)
 
 
-def effective(given: Given | None, context: Context) -> Told:
-    """Defaults and rules over what was given."""
-    version = context.version
-    if version is None:
-        yield Unobserved(("serve",), "the release of Ollama is not known", "name it, or ask GET /api/version")
-        return
-    if beyond(version, NEWEST) or below(version, OLDEST):
-        reason = f"the rules of Ollama {version} were not read ({OLDEST} to {NEWEST} were)"
-        for group in ("serve", "sampling"):
-            yield Unobserved((group,), reason, "observe the running server, or use a newer lockllm")
-        return
-    held: dict[Path, Any] = {reading.fact.path: reading.value for reading in (given.readings if given else ())}
-    if ("serve", "max_model_len") not in held:
-        yield _context(version, context)
-    if ("serve", "max_num_seqs") not in held:
-        if at_least(version, ONE_SLOT):
-            yield seen("serve.max_num_seqs", 1, f"default of Ollama {version}", By.DEFAULT)
-        else:
-            yield Unobserved(("serve", "max_num_seqs"), "4 or 1 by free memory", "set OLLAMA_NUM_PARALLEL")
-    if ("serve", "kv_cache_dtype") not in held:
-        yield seen("serve.kv_cache_dtype", "f16", f"default of Ollama {version}", By.DEFAULT)
-    if ("serve", "flash_attn") not in held:
-        if at_least(version, FLASH_BY_ITSELF):
-            yield Unobserved(("serve", "flash_attn"), "on where GPU and model can", "set OLLAMA_FLASH_ATTENTION")
-        else:
-            yield seen("serve.flash_attn", "off", f"default of Ollama {version}", By.DEFAULT)
-    if ("serve", "max_num_batched_tokens") not in held:
-        yield Unobserved(
-            ("serve", "max_num_batched_tokens"), "it follows free memory at load", "set PARAMETER num_batch"
-        )
-    yield seen("serve.enable_prefix_caching", True, "Ollama: every request carries cache_prompt", By.RULE)
-    yield from sampling(version, {".".join(path[1:]): value for path, value in held.items() if path[0] == "sampling"})
-    renderer = held.get(("serve", "args", "renderer"))
-    if isinstance(renderer, str) and renderer and ("chat_template", "source") not in held:
-        yield seen(
-            "chat_template.source", renderers.shown(renderer, "ollama", version), "the engine's own code", By.RULE
-        )
-        reason = f"{renderer} is a renderer of Ollama: the engine's own code is the template"
-        yield Unobserved(("chat_template", "sha256"), reason, "pin engine.version")
+def _context(value: int, since: str, before: str) -> Rule:
+    """A context that the release sets, where the model was trained for as much."""
+    return Rule(
+        fact="serve.max_model_len", since=since, before=before, says=str(value),
+        work=lambda case: _within(case, value, f"default of Ollama {case.version}"),
+    )  # fmt: skip
 
 
-def _context(version: str, context: Context) -> Reading | Unobserved:
-    trained = context.checkpoint.get(("checkpoint", "max_position_embeddings"))
-    if at_least(version, CONTEXT_BY_MEMORY):
-        memory, count = context.host.get(("host", "gpu_memory")), context.host.get(("host", "gpu_count"))
-        if not isinstance(memory, str):
-            reason = "it follows the GPUs' memory: 4096, 32768 or 262144"
-            return Unobserved(("serve", "max_model_len"), reason, "set OLLAMA_CONTEXT_LENGTH")
-        gib = memory_bytes(memory) / 2**30 * (count if isinstance(count, int) and count else 1)
-        value = next(size for bound, size in CONTEXT_TIERS if gib >= bound)
-        why = f"Ollama {version}: {gib:.0f} GiB of GPU memory"
-    else:
-        value = next(size for first, size in reversed(CONTEXT_FIXED) if at_least(version, first))
-        why = f"default of Ollama {version}"
+def _within(case: Case, value: int, why: str) -> Reading:
+    trained = case.context.checkpoint.get(("checkpoint", "max_position_embeddings"))
     if isinstance(trained, int) and trained < value:
-        return seen("serve.max_model_len", trained, f"Ollama {version}: the model's own context", By.RULE)
+        return case.told("serve.max_model_len", trained, "the model's own context")
     return seen("serve.max_model_len", value, why, By.RULE)
 
 
-def sampling(version: str, model: Mapping[str, Any]) -> Iterable[Reading]:
-    """The chat completion's defaults; the native routes differ in temperature and top_p, which a Modelfile sets there alone."""
-    source = f"default of Ollama {version}"
-    why = "Ollama: the OpenAI routes send it themselves"
-    yield seen("sampling.temperature", 1.0, why, By.RULE)
-    yield seen("sampling.top_p", 1.0, why, By.RULE)
-    yield seen(("sampling", "native", "temperature"), model.get("native.temperature", 0.8), source, By.DEFAULT)
-    yield seen(("sampling", "native", "top_p"), model.get("native.top_p", 0.9), source, By.DEFAULT)
-    built_in = {
-        "top_k": 40, "min_p": 0.0, "typical_p": 1.0, "repetition_penalty": 1.0 if at_least(version, PENALTY_OFF) else 1.1,
-        "repeat_last_n": 64, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": None, "max_tokens": None,
-    }  # fmt: skip
-    for key, value in built_in.items():
-        if key not in model:
-            yield seen(("sampling", key), value, source, By.DEFAULT)
+def _by_memory(case: Case) -> Told:
+    memory, count = case.context.host.get(("host", "gpu_memory")), case.context.host.get(("host", "gpu_count"))
+    if not isinstance(memory, str):
+        reason = "it follows the GPUs' memory: 4096, 32768 or 262144"
+        return Unobserved(("serve", "max_model_len"), reason, "set OLLAMA_CONTEXT_LENGTH")
+    gib = memory_bytes(memory) / 2**30 * (count if isinstance(count, int) and count else 1)
+    value = next(size for bound, size in CONTEXT_TIERS if gib >= bound)
+    return _within(case, value, f"Ollama {case.version}: {gib:.0f} GiB of GPU memory")
 
 
-def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
-    """The values that mean the same as leaving a parameter or variable out."""
-    older = below(version(known) or NEWEST, options.GONE["mirostat"])
-    facts: dict[Path, Any] = {("serve", "kv_cache_dtype"): "f16"}
-    return plain({**OMITTED, **OMITTED_BEFORE} if older else OMITTED, facts, OLDEST, NEWEST, path, known)
+def _unknown(fact: str, reason: str, fix: str) -> Unobserved:
+    return Unobserved(tuple(fact.split(".")), reason, fix)
+
+
+def _native(name: str, value: float) -> Rule:
+    """A Modelfile's own value holds on the native routes alone."""
+    fact = f"sampling.native.{name}"
+    return Rule(fact=fact, over_given=True, says=str(value), work=lambda case: seen(
+        fact, case.held.get(("sampling", "native", name), value), f"default of Ollama {case.version}", By.DEFAULT
+    ))  # fmt: skip
+
+
+def _route(name: str, native: float) -> Rule:
+    fact = f"sampling.{name}"
+    return Rule(
+        fact=fact,
+        over_given=True,
+        says=f"1.0 on the OpenAI routes, whatever the Modelfile says; {native} on the native ones",
+        work=lambda case: seen(fact, 1.0, "Ollama: the OpenAI routes send it themselves", By.RULE),
+    )
+
+
+def _in_code(case: Case) -> str:
+    """The renderer of a model whose template nothing else gives."""
+    told = case.given is not None and any(each.fact.key == "chat_template.source" for each in case.given.readings)
+    renderer = case.held.get(("serve", "args", "renderer"))
+    return renderer if isinstance(renderer, str) and not told else ""
+
+
+def _renderer(case: Case) -> Told | None:
+    code = renderers.shown(_in_code(case), "ollama", case.version)
+    return seen("chat_template.source", code, "the engine's own code", By.RULE) if _in_code(case) else None
+
+
+def _no_text(case: Case) -> Told | None:
+    reason = f"{_in_code(case)} is a renderer of Ollama: the engine's own code is the template"
+    return _unknown("chat_template.sha256", reason, "pin engine.version") if _in_code(case) else None
+
+
+RULES = Rules(
+    label="Ollama",
+    oldest="0.5.0",
+    newest=NEWEST,
+    name_it="name it, or ask GET /api/version",
+    rows=(
+        _context(2048, "", "0.6.7"),
+        _context(4096, "0.6.7", _BY_MEMORY),
+        Rule(fact="serve.max_model_len", since=_BY_MEMORY, work=_by_memory, says="by GPU memory (4096, 32768 or 262144)"),
+        Rule(fact="serve.max_num_seqs", before=_ONE_SLOT, says="4 or 1 by free memory",
+             work=lambda case: _unknown("serve.max_num_seqs", "4 or 1 by free memory", "set OLLAMA_NUM_PARALLEL")),
+        Rule(fact="serve.max_num_seqs", since=_ONE_SLOT, value=1),
+        Rule(fact="serve.kv_cache_dtype", value="f16"),
+        Rule(fact="serve.flash_attn", before=_FLASH_BY_ITSELF, value="off"),
+        Rule(fact="serve.flash_attn", since=_FLASH_BY_ITSELF, says="on where GPU and model can",
+             work=lambda case: _unknown("serve.flash_attn", "on where GPU and model can", "set OLLAMA_FLASH_ATTENTION")),
+        Rule(fact="serve.max_num_batched_tokens", says="by free memory at load", work=lambda case: _unknown(
+            "serve.max_num_batched_tokens", "it follows free memory at load", "set PARAMETER num_batch")),
+        Rule(fact="serve.enable_prefix_caching", over_given=True, says="true", work=lambda case: seen(
+            "serve.enable_prefix_caching", True, "Ollama: every request carries cache_prompt", By.RULE)),
+        _route("temperature", 0.8),
+        _route("top_p", 0.9),
+        _native("temperature", 0.8),
+        _native("top_p", 0.9),
+        *constants({
+            "sampling.top_k": 40, "sampling.min_p": 0.0, "sampling.typical_p": 1.0, "sampling.repeat_last_n": 64,
+            "sampling.presence_penalty": 0.0, "sampling.frequency_penalty": 0.0, "sampling.seed": None, "sampling.max_tokens": None,
+        }),
+        Rule(fact="sampling.repetition_penalty", before=_PENALTY_OFF, value=1.1),
+        Rule(fact="sampling.repetition_penalty", since=_PENALTY_OFF, value=1.0),
+        Rule(fact="chat_template.source", work=_renderer),
+        Rule(fact="chat_template.sha256", over_given=True, work=_no_text),
+        *kept({"num_keep": 4, "num_gpu": -1, "num_thread": 0, "main_gpu": 0}, source="`DefaultOptions` of api/types.go"),
+        *kept(
+            {"mirostat": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1, "penalize_newline": True, "tfs_z": 1.0},
+            before=options.GONE["mirostat"], source="`DefaultOptions` of api/types.go",
+        ),
+    ),
+)  # fmt: skip
+effective = RULES.effective
+omitted = RULES.omitted
 
 
 def checks(given: Given | None, context: Context) -> Iterable[Check]:
