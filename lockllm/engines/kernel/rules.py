@@ -99,6 +99,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             path = parse(row.fact)
             if row.only_omitted or not row.holds(version) or (path in held and not row.over_given):
                 continue
+            if row.work is None and row.value is NOTHING:
+                continue
             told = row.work(case) if row.work is not None else self._constant(row, context.version)
             if isinstance(told, Reading):
                 held.setdefault(path, told.value)

@@ -8,6 +8,7 @@ from typing import Any
 
 from lockllm.engines import Command, Context
 from lockllm.engines.lmdeploy import options
+from lockllm.engines.lmdeploy.rules import RULES
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.keys import dotted
 from lockllm.facts.observation import ABSENT, Raw
@@ -82,7 +83,8 @@ def where(fact: Fact[Any]) -> Mapping[str, str]:
         found["set_by"] = "--" + _NAME_OF[fact.key].replace("_", "-")
     elif fact.key in _SET_BY:
         found["set_by"] = _SET_BY[fact.key]
-    for word, texts in (("default", _DEFAULT), ("seen_at", _SEEN_AT), ("unknown", _UNKNOWN)):
+    found |= {"default": text} if (text := RULES.default_text(fact.key)) else {}
+    for word, texts in (("seen_at", _SEEN_AT), ("unknown", _UNKNOWN)):
         if fact.key in texts:
             found[word] = texts[fact.key]
     return found
@@ -94,20 +96,6 @@ _SET_BY = {
     "serve.gpu_memory_share": "--cache-max-entry-count (of free memory)",
     "serve.chat_template": "--chat-template NAME or FILE",
     "engine.backend": "--backend; only pytorch is final",
-}
-_DEFAULT = {
-    "serve.dtype": "float16 of float32 and float16 checkpoints; bfloat16 where the GPU has it",
-    "serve.tensor_parallel_size": "1",
-    "serve.max_num_seqs": "by the GPU's name: 384, 1024, else 128",
-    "serve.max_model_len": "the model's own",
-    "serve.enable_prefix_caching": "false",
-    "serve.enforce_eager": "false",
-    "serve.kv_cache_dtype": "the model's dtype",
-    "serve.max_num_batched_tokens": "8192",
-    "serve.generation_config": "auto since 0.15.0; before, generation_config.json sets no sampling default",
-    "sampling.temperature": "0.8, or generation_config.json; 0.7 before 0.15.0",
-    "sampling.top_p": "1.0, or generation_config.json",
-    "sampling.top_k": "50, or generation_config.json; 40 before 0.15.0",
 }
 _SEEN_AT = {
     "engine.backend": f"mapped _turbomind library; {_LOG}",

@@ -9,8 +9,7 @@ from lockllm.engines.kernel.packages import besides
 from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.lmdeploy.command import command, where
 from lockllm.engines.lmdeploy.given import FLAG, given
-from lockllm.engines.lmdeploy.omitted import omitted
-from lockllm.engines.lmdeploy.rules import NEWEST, checks, effective
+from lockllm.engines.lmdeploy.rules import NEWEST, checks, effective, omitted
 from lockllm.engines.lmdeploy.shown import PROBES, detect, from_http, from_log
 from lockllm.engines.shown.served import Shows
 
