@@ -12,6 +12,7 @@ from lockllm import engines
 from lockllm.documents.lock import EDITION, Lock
 from lockllm.engines import Context, Given
 from lockllm.engines.kernel.argparse import Option, Take
+from lockllm.engines.kernel.rules import Rules
 from lockllm.engines.kernel.typed import typed
 from lockllm.engines.kernel.values import Kind, secret_name
 from lockllm.engines.llama_cpp_python import engine as llamacpp_python
@@ -229,6 +230,11 @@ def test_every_operational_option_of_the_tables_has_its_reason(engine: str) -> N
     assert {name for name in reached if not operational(engine)(name)} == set()
 
 
+def kept_constants(rules: Rules) -> dict[str, Any]:
+    """The constants of kept options among an engine's rows."""
+    return {row.fact.removeprefix("serve.args."): row.value for row in rules.rows if row.fact.startswith("serve.args.")}
+
+
 def constants(engine: str, table: Any, omitted: Any) -> list[tuple[str, tuple[str, ...]]]:
     """Kept options whose default is a constant, each typed with that very value."""
     options = {option.name: option for option in table.options}
@@ -248,7 +254,7 @@ def _with(option: Option, value: Any) -> list[tuple[str, ...]]:
     [
         *constants("llama-cpp-python", llamacpp_python.TABLE, llamacpp_python.OMITTED),
         *constants("transformers", transformers.TABLE, transformers.OMITTED),
-        *constants("tensorrt-llm", tensorrt_llm.TABLE, tensorrt_llm_rules.OMITTED),
+        *constants("tensorrt-llm", tensorrt_llm.TABLE, kept_constants(tensorrt_llm_rules.RULES)),
     ],
 )
 def test_a_kept_option_typed_with_its_constant_default_is_no_difference(engine: str, typed: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from lockllm.engines import Command, Context
 from lockllm.engines.tensorrt_llm import options
+from lockllm.engines.tensorrt_llm.rules import RULES
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.keys import dotted
 from lockllm.facts.observation import ABSENT, Raw
@@ -59,23 +60,13 @@ def where(fact: Fact[Any]) -> Mapping[str, str]:
     if name is not None:
         flag = f"{_BY_NAME[name].flags[0]}, or " if name in _BY_NAME else ""
         found["set_by"] = f"{flag}{name} in the file of --config, which wins"
-    for word, texts in (("default", _DEFAULT), ("seen_at", _SEEN_AT), ("unknown", _UNKNOWN)):
+    found |= {"default": text} if (text := RULES.default_text(fact.key)) else {}
+    for word, texts in (("seen_at", _SEEN_AT), ("unknown", _UNKNOWN)):
         if fact.key in texts:
             found[word] = texts[fact.key]
     return found
 
 
-_DEFAULT = {
-    "serve.tensor_parallel_size": "1",
-    "serve.pipeline_parallel_size": "1",
-    "serve.enable_prefix_caching": "true",
-    "serve.enable_chunked_prefill": "false",
-    "serve.attention_backend": "TRTLLM",
-    "serve.dtype": "the checkpoint's",
-    "sampling.temperature": "1.0",
-    "sampling.top_p": "1.0",
-    "sampling.top_k": "off",
-}
 _SEEN_AT = {
     "engine.version": "GET /version; start log",
     "engine.artifact_version": "start log",
