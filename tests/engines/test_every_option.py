@@ -252,7 +252,7 @@ def _with(option: Option, value: Any) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize(
     ("engine", "typed"),
     [
-        *constants("llama-cpp-python", llamacpp_python.TABLE, llamacpp_python.OMITTED),
+        *constants("llama-cpp-python", llamacpp_python.TABLE, kept_constants(llamacpp_python.RULES)),
         *constants("transformers", transformers.TABLE, transformers.OMITTED),
         *constants("tensorrt-llm", tensorrt_llm.TABLE, kept_constants(tensorrt_llm_rules.RULES)),
     ],

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
 from lockllm.engines.kernel.collect import Collect, source_of, truth
-from lockllm.engines.kernel.omitted import plain
 from lockllm.engines.kernel.values import Kind, convert, leaves, secret_name
 from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.launch import recognise as _recognise
+from lockllm.engines.llama_cpp_python import rules
+from lockllm.engines.llama_cpp_python.rules import RULES, SAMPLING, SERVE
 from lockllm.engines.shown.llama_lines import read, readings
 from lockllm.engines.shown.served import Shows
 from lockllm.facts.fact import Fact, Path
-from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
-from lockllm.facts.registry import dump, fact, find, row_of, seen
-
-if TYPE_CHECKING:
-    from lockllm.facts.fact_keys import FactKey
+from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved
+from lockllm.facts.registry import dump, fact, find, seen
 
 name = "llama-cpp-python"
-newest = "0.3.36"
+newest = rules.NEWEST
+effective, omitted = rules.effective, rules.omitted
 packages = ("llama-cpp-python", "jinja2", "numpy", "diskcache", "transformers", "tokenizers")
 distributions = ("llama-cpp-python",)
 probes = (Probe(path="/openapi.json"), Probe(path="/v1/models"))
@@ -70,23 +69,12 @@ TABLE = table(
 )
 _TYPES = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 20: "iq4_nl", 30: "bf16"}
 _SPLIT = {0: "none", 1: "layer", 2: "row"}
-_SERVE: Mapping[str, Any] = {
-    "serve.max_model_len": 2048, "serve.max_num_batched_tokens": 512, "serve.ubatch_size": 512, "serve.flash_attn": "off",
-    "serve.split_mode": "layer", "serve.kv_cache_dtype": "f16", "serve.max_num_seqs": 1,
-}  # fmt: skip
-_SAMPLING: Mapping[str, Any] = {
-    "temperature": 0.8, "top_p": 0.95, "min_p": 0.05, "top_k": 40, "repetition_penalty": 1.1, "presence_penalty": 0.0,
-    "frequency_penalty": 0.0, "mirostat": 0, "max_tokens": ABSENT,
-}  # fmt: skip
-_REQUEST: Mapping[str, FactKey] = {
+_REQUEST = {
     "temperature": "sampling.temperature", "top_p": "sampling.top_p", "min_p": "sampling.min_p", "top_k": "sampling.top_k",
     "repeat_penalty": "sampling.repetition_penalty", "presence_penalty": "sampling.presence_penalty",
     "frequency_penalty": "sampling.frequency_penalty", "mirostat_mode": "sampling.mirostat",
 }  # fmt: skip
 """Field of a chat completion's body -> fact (`llama_cpp/server/types.py`)."""
-_READ = (0, 3)
-_BUNDLED = {"0.3.36": "0c1e57098"}
-"""Release -> the commit of llama.cpp inside; the installed package does not say it."""
 _WITNESS = "look from the server's own host, where its command line and variables show"
 _LOUD = ("MODEL", "SEED", "CACHE", "VERBOSE", "EMBEDDING", "NUMA")
 
@@ -107,7 +95,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     """Flags over variables; a config file replaces both. Flags are the settings' names, with underscores."""
     into = Collect(name, live)
     parsed = parse(form.args, TABLE)
-    into.refuse(parsed.problems, _release(version) is not None, f"llama-cpp-python {version}")
+    into.refuse(parsed.problems, rules.is_release(version), f"llama-cpp-python {version}")
     into.repeated(parsed.repeated)
     told: dict[str, tuple[Any, str]] = {
         setting: (_typed(setting, env[setting.upper()]), f"variable {setting.upper()}")
@@ -126,46 +114,6 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
         if is_common(variable) or variable in ("TZ", "LLAMA_ATTN_ROT_DISABLE"):
             into.variable(variable, text)
     return into.given()
-
-
-def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobserved]:
-    """Its own defaults, which differ from llama-server's: 2048 tokens, repeat penalty 1.1, one request at a time."""
-    held = values(given.readings) if given else {}
-    numbers = _release(context.version)
-    keys = (*_SERVE, *(f"sampling.{each}" for each in _SAMPLING))
-    if numbers is None or numbers > (0, 3, 36) or numbers[:2] != _READ:
-        if context.version is not None:
-            reason = f"the defaults of llama-cpp-python {context.version} were not read"
-            for key in keys:
-                if row_of(key).path not in held:
-                    yield Unobserved(
-                        row_of(key).path, reason, "set the option, or use the release that was read: 0.3.36"
-                    )
-        return
-    for key in keys:
-        value = _SERVE[key] if key in _SERVE else _SAMPLING[key.removeprefix("sampling.")]
-        if row_of(key).path not in held:
-            yield seen(row_of(key).path, value, "llama-cpp-python's default", By.DEFAULT)
-    yield seen(("sampling", "completions", "max_tokens"), 16, "llama-cpp-python's default", By.DEFAULT)
-    if context.version in _BUNDLED:
-        yield seen(("engine", "bundled", "llama_cpp"), _BUNDLED[context.version], "the release's changelog", By.RULE)
-
-
-OMITTED: Mapping[str, Any] = {
-    "main_gpu": 0, "vocab_only": False, "rope_freq_base": 0.0, "rope_freq_scale": 0.0, "yarn_ext_factor": -1.0,
-    "yarn_attn_factor": 1.0, "yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0, "yarn_orig_ctx": 0, "mul_mat_q": True,
-    "rope_scaling_type": -1, "logits_all": True, "embedding": False, "offload_kqv": True, "last_n_tokens_size": 64,
-    "numa": False, "cache": False, "cache_type": "ram", "cache_size": 2 << 30, "draft_model_num_pred_tokens": 10,
-    "interrupt_requests": True,
-}  # fmt: skip
-"""Kept settings whose default is a constant of `llama_cpp/server/settings.py` (0.3.36). Of `use_mmap`, `use_mlock` and the
-threads it is what the machine has."""
-
-
-def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
-    """The values that mean the same as leaving a setting out."""
-    facts = {row_of(key).path: value for key, value in _SERVE.items()} | {("serve", "gpu_layers"): 0}
-    return plain(OMITTED, facts, newest, newest, path, known)
 
 
 def detect(answers: Sequence[Answer]) -> bool:
@@ -193,8 +141,8 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading |
         if answer.probe.path == "/openapi.json":
             yield from _filled_in(body, answer.source)
     reason = "no endpoint of llama-cpp-python's server shows it"
-    for key in (*_SERVE, "chat_template.sha256"):
-        yield Unobserved(row_of(key).path, reason, _WITNESS)
+    for key in (*SERVE, "chat_template.sha256"):
+        yield Unobserved(fact(key).path, reason, _WITNESS)
     yield Unobserved(("sampling",), reason, _WITNESS)
 
 
@@ -226,7 +174,7 @@ def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
 def checks(given: Given | None, context: Context) -> Iterator[Check]:
     """GGUF sampling keys that llama-server would apply and this package does not read."""
     declared = [path[2] for path, value in context.checkpoint.items() if path[:2] == ("checkpoint", "generation_config")
-                and len(path) == 3 and value is not ABSENT and path[2] in _SAMPLING]  # fmt: skip
+                and len(path) == 3 and value is not ABSENT and path[2] in SAMPLING]  # fmt: skip
     if declared:
         detail = f"the GGUF sets {', '.join(sorted(declared)[:6])}, and llama-cpp-python reads no general.sampling keys"
         yield Check(
@@ -279,11 +227,10 @@ def where(row: Fact[Any]) -> Mapping[str, str]:
     by_role = {role: setting for setting, role in _ROLES.items() if role.startswith("serve.")}
     if key in by_role:
         told = {"set_by": f"--{by_role[key]}, variable {by_role[key].upper()}", "seen_at": "the process's command line"}
-    if key in _SERVE:
-        told["default"] = str(_SERVE[key])
-    elif row.group == "sampling" and row.path[-1] in _SAMPLING:
-        value = _SAMPLING[row.path[-1]]
-        told |= {"set_by": "each request alone", "default": "none" if value is ABSENT else str(value)}
+    if row.group == "sampling" and row.path[-1] in SAMPLING:
+        told["set_by"] = "each request alone"
+    if key in SERVE or row.path[-1] in SAMPLING:
+        told |= {"default": text} if (text := RULES.default_text(key)) else {}
     if key == "engine.version":
         told["seen_at"] = "GET /openapi.json: info.version"
     elif told:
@@ -319,7 +266,7 @@ def _one(setting: str, value: Any, source: str, into: Collect) -> None:
     elif setting == "split_mode":
         into.set(role, _SPLIT.get(value, value), source)
     elif setting == "n_ctx" and value == 0:
-        into.auto.add(row_of(role).path)
+        into.auto.add(fact(role).path)
     elif role == "kwargs":
         _kwargs(value, source, into)
     elif role == "switch":
@@ -408,10 +355,3 @@ def _from_file(text: str | None, path: str, into: Collect) -> Iterable[tuple[str
 def _last(form: Form, setting: str) -> str | None:
     word: Word | None = parse(form.args, TABLE).last().get(setting)
     return str(word.value) if word is not None else None
-
-
-def _release(version: str | None) -> tuple[int, ...] | None:
-    import re
-
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version or "")
-    return tuple(map(int, found.groups())) if found else None

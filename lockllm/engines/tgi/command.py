@@ -7,6 +7,7 @@ from typing import Any
 
 from lockllm.engines import Command, Context
 from lockllm.engines.tgi import options
+from lockllm.engines.tgi.rules import RULES
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.keys import dotted
 from lockllm.facts.observation import ABSENT, Raw
@@ -71,8 +72,8 @@ def where(fact: Fact[Any]) -> Mapping[str, str]:
         found["set_by"] = f"the variable {_VARIABLE_OF[key]}"
     elif key in _SET_BY:
         found["set_by"] = _SET_BY[key]
-    if key in _DEFAULT:
-        found["default"] = _DEFAULT[key]
+    if text := RULES.default_text(key):
+        found["default"] = text
     if key in _SEEN_AT:
         found["seen_at"] = _SEEN_AT[key]
     if key in _UNKNOWN:
@@ -85,23 +86,6 @@ _SET_BY = {
     "checkpoint.revision": "--revision",
     "serve.gpu_memory_share": "--cuda-memory-fraction",
     "serve.enforce_eager": "--cuda-graphs 0",
-}
-_DEFAULT = {
-    "serve.tensor_parallel_size": "as many as CUDA_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES names, else 1",
-    "serve.quantization": "the checkpoint's method",
-    "serve.dtype": "each model class's own; float16 with awq, exl2, gptq and marlin",
-    "serve.kv_cache_dtype": "the model's dtype; fp8_e4m3fn where the checkpoint asks for it and attention is flashinfer",
-    "serve.attention_backend": "flashinfer; paged below compute capability 8.0, flashdecoding for some head sizes",
-    "serve.enable_prefix_caching": "true; off for vision models, adapters, paged attention",
-    "serve.enable_chunked_prefill": "true",
-    "serve.max_model_len": "what fits, at most the checkpoint's context",
-    "serve.max_num_batched_tokens": "computed from the GPU and the model",
-    "serve.enforce_eager": "false; true with bitsandbytes, exl2 and adapters",
-    "sampling.temperature": "1.0; generation_config.json is not read for sampling",
-    "sampling.top_p": "1.0",
-    "sampling.top_k": "off",
-    "sampling.repetition_penalty": "1.0",
-    "sampling.max_tokens": "what fits",
 }
 _SEEN_AT = {
     "engine.build": "GET /info: sha",

@@ -10,8 +10,7 @@ from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.shown.served import Shows
 from lockllm.engines.tgi.command import command, where
 from lockllm.engines.tgi.given import FLAG, given
-from lockllm.engines.tgi.omitted import omitted
-from lockllm.engines.tgi.rules import NEWEST, checks, effective
+from lockllm.engines.tgi.rules import NEWEST, checks, effective, omitted
 from lockllm.engines.tgi.shown import PROBES, detect, from_http, from_log
 
 __all__ = [

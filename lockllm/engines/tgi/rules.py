@@ -2,135 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from lockllm.engines import Context, Given
-from lockllm.engines.kernel.releases import below, beyond
+from lockllm.engines.kernel.rules import Case, Rule, Rules, Told, constants, kept
+from lockllm.engines.protocol import Context, Given
 from lockllm.engines.tgi.options import QUANTIZED_IN_FLOAT16
-from lockllm.facts.fact import Path
-from lockllm.facts.keys import parse
-from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Raw, Reading, Unobserved
+from lockllm.facts.observation import By, Check, CheckStatus, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import whole
 
-OLDEST = "2.3.0"
 NEWEST = "3.3.7"
-SAMPLING: Mapping[str, Any] = {
-    "temperature": 1.0, "top_p": 1.0, "top_k": 0, "repetition_penalty": 1.0, "frequency_penalty": 0.0,
-    "presence_penalty": 0.0, "max_tokens": None, "seed": None,
-}  # fmt: skip
-"""What `router/src/lib.rs` and `validation.rs` fill in; generation_config.json gives stop tokens only."""
-
 _ELSEWHERE = "look at the shard's environment or the start log"
-Told = Iterable["Reading | Unobserved"]
 
 
-def effective(given: Given | None, context: Context) -> Told:
-    """Defaults and resolved rules over what was given."""
-    if context.version is not None and (beyond(context.version, NEWEST) or below(context.version, OLDEST)):
-        reason = f"the rules of TGI {context.version} were not read ({OLDEST} to {NEWEST} were)"
-        for group in ("serve", "sampling"):
-            yield Unobserved((group,), reason, "observe the running server, or use a newer lockllm")
-        return
-    held: dict[Path, Any] = {reading.fact.path: reading.value for reading in (given.readings if given else ())}
-
-    def get(key: str) -> Any:
-        path = parse(key)
-        for values in (held, context.checkpoint, context.host):
-            value = values.get(path)
-            if value is not None and value is not ABSENT and not isinstance(value, Raw):
-                return value
-        return None
-
-    for key, value in SAMPLING.items():
-        yield seen(("sampling", key), value, "default of TGI", By.DEFAULT)
-    if parse("serve.trust_remote_code") not in held:
-        yield seen("serve.trust_remote_code", False, "default of TGI", By.DEFAULT)
-    if parse("serve.enable_chunked_prefill") not in held:
-        yield seen("serve.enable_chunked_prefill", True, "default of TGI: PREFILL_CHUNKING", By.DEFAULT)
-    if parse("serve.tensor_parallel_size") not in held:
-        yield _shards(context)
-    yield from _numerics(held, get)
-    yield from _caches(given, held, get)
-    yield from _limits(held)
+def _rule(key: str, value: object, why: str) -> Told:
+    return seen(key, value, f"TGI: {why}", By.RULE)
 
 
-def _shards(context: Context) -> Reading | Unobserved:
+def _shards(case: Case) -> Told:
     """Neither `--num-shard` nor `--sharded`: as many as the container shows."""
-    env = context.env
+    path, env = ("serve", "tensor_parallel_size"), case.context.env
     for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"):
         text = env.get(name)
         if text is None:
             continue
         if name == "NVIDIA_VISIBLE_DEVICES" and text in ("all", "void"):
-            count = context.host.get(("host", "gpu_count"))
+            count = case.context.host.get(("host", "gpu_count"))
             if isinstance(count, int):
-                return seen("serve.tensor_parallel_size", count, f"TGI: {name}={text}: every GPU", By.RULE)
-            return Unobserved(("serve", "tensor_parallel_size"), f"{name}={text} takes every GPU", "give --num-shard N")
-        return seen("serve.tensor_parallel_size", len(text.split(",")), f"TGI: {name}", By.RULE)
+                return _rule("serve.tensor_parallel_size", count, f"{name}={text}: every GPU")
+            return Unobserved(path, f"{name}={text} takes every GPU", "give --num-shard N")
+        return _rule("serve.tensor_parallel_size", len(text.split(",")), name)
     if not env:
-        return Unobserved(("serve", "tensor_parallel_size"), "it follows the visible devices", "give --num-shard N")
-    return seen("serve.tensor_parallel_size", 1, "TGI: no device list is set", By.RULE)
+        return Unobserved(path, "it follows the visible devices", "give --num-shard N")
+    return _rule("serve.tensor_parallel_size", 1, "no device list is set")
 
 
-def _numerics(held: dict[Path, Any], get: Any) -> Told:
-    if parse("serve.quantization") not in held:
-        method = get("quantization.method")
-        if method is not None:
-            yield seen("serve.quantization", method, "TGI: config.json: quantization_config", By.RULE)
-            held[("serve", "quantization")] = method
-        else:
-            yield Unobserved(
-                ("serve", "quantization"), "it follows the checkpoint, which is not seen", "give --quantize"
-            )
-    if parse("serve.dtype") not in held:
-        if get("serve.quantization") in QUANTIZED_IN_FLOAT16:
-            yield seen("serve.dtype", "float16", "TGI: this quantization runs in float16", By.RULE)
-            held[("serve", "dtype")] = "float16"
-        else:
-            yield Unobserved(("serve", "dtype"), "each model class has a dtype of its own", "give --dtype")
-    if parse("serve.kv_cache_dtype") not in held:
-        stored = str(get("quantization.kv_cache") or "").lower()
-        if stored.startswith(("fp8", "float8")) and get("serve.attention_backend") == "flashinfer":
-            yield seen("serve.kv_cache_dtype", "fp8_e4m3fn", "TGI: the checkpoint's FP8 cache with flashinfer", By.RULE)
-        elif get("serve.dtype") is not None and not stored.startswith(("fp8", "float8")):
-            yield seen("serve.kv_cache_dtype", get("serve.dtype"), "TGI: the model's dtype", By.RULE)
-        else:
-            yield Unobserved(("serve", "kv_cache_dtype"), "it follows the model's dtype", "give --kv-cache-dtype")
+def _quantization(case: Case) -> Told:
+    method = case.get("quantization.method")
+    if method is not None:
+        return _rule("serve.quantization", method, "config.json: quantization_config")
+    return Unobserved(("serve", "quantization"), "it follows the checkpoint, which is not seen", "give --quantize")
 
 
-def _caches(given: Given | None, held: Mapping[Path, Any], get: Any) -> Told:
-    capability = str(get("host.compute_capability") or "").partition(".")[0]
-    old = (whole(capability) or 8) < 8
-    if parse("serve.attention_backend") not in held:
-        if old:
-            yield seen("serve.attention_backend", "paged", "TGI: compute capability below 8.0", By.RULE)
-        else:
-            reason = "flashinfer, or flashdecoding for some head sizes and families"
-            yield Unobserved(("serve", "attention_backend"), reason, f"set ATTENTION, or {_ELSEWHERE}")
-    if parse("serve.enable_prefix_caching") not in held:
-        if old or (given and given.adapters) or get("serve.attention_backend") == "paged":
-            yield seen("serve.enable_prefix_caching", False, "TGI: off with adapters and with paged attention", By.RULE)
-        else:
-            reason = "on, but for vision models and some head sizes"
-            yield Unobserved(("serve", "enable_prefix_caching"), reason, f"set PREFIX_CACHING, or {_ELSEWHERE}")
-    if parse("serve.enforce_eager") not in held:
-        method = str(get("serve.quantization") or "")
-        eager = method.startswith("bitsandbytes") or method == "exl2" or bool(given and given.adapters)
-        if method or given:
-            yield seen("serve.enforce_eager", eager, "TGI: no graphs with bitsandbytes, exl2 and adapters", By.RULE)
+def _dtype(case: Case) -> Told:
+    if case.get("serve.quantization") in QUANTIZED_IN_FLOAT16:
+        return _rule("serve.dtype", "float16", "this quantization runs in float16")
+    return Unobserved(("serve", "dtype"), "each model class has a dtype of its own", "give --dtype")
 
 
-def _limits(held: Mapping[Path, Any]) -> Told:
-    for name, flag in (
-        ("max_model_len", "--max-total-tokens"),
-        ("max_num_batched_tokens", "--max-batch-prefill-tokens"),
-    ):
-        if ("serve", name) not in held:
-            yield Unobserved(("serve", name), "it is fitted to GPU and free memory at start", f"give {flag} N")
-    if ("serve", "max_num_seqs") not in held:
-        yield Unobserved(("serve", "max_num_seqs"), "it follows free memory at start", "give --max-batch-size N")
+def _kv_cache(case: Case) -> Told:
+    fp8 = str(case.get("quantization.kv_cache") or "").lower().startswith(("fp8", "float8"))
+    if fp8 and case.get("serve.attention_backend") == "flashinfer":
+        return _rule("serve.kv_cache_dtype", "fp8_e4m3fn", "the checkpoint's FP8 cache with flashinfer")
+    if case.get("serve.dtype") is not None and not fp8:
+        return _rule("serve.kv_cache_dtype", case.get("serve.dtype"), "the model's dtype")
+    return Unobserved(("serve", "kv_cache_dtype"), "it follows the model's dtype", "give --kv-cache-dtype")
+
+
+def _is_old(case: Case) -> bool:
+    return (whole(str(case.get("host.compute_capability") or "").partition(".")[0]) or 8) < 8
+
+
+def _attention(case: Case) -> Told:
+    if _is_old(case):
+        return _rule("serve.attention_backend", "paged", "compute capability below 8.0")
+    reason = "flashinfer, or flashdecoding for some head sizes and families"
+    return Unobserved(("serve", "attention_backend"), reason, f"set ATTENTION, or {_ELSEWHERE}")
+
+
+def _prefix_caching(case: Case) -> Told:
+    if _is_old(case) or (case.given and case.given.adapters) or case.get("serve.attention_backend") == "paged":
+        return _rule("serve.enable_prefix_caching", False, "off with adapters and with paged attention")
+    reason = "on, but for vision models and some head sizes"
+    return Unobserved(("serve", "enable_prefix_caching"), reason, f"set PREFIX_CACHING, or {_ELSEWHERE}")
+
+
+def _eager(case: Case) -> Told | None:
+    method, given = str(case.get("serve.quantization") or ""), case.given
+    if not method and not given:
+        return None
+    eager = method.startswith("bitsandbytes") or method == "exl2" or bool(given and given.adapters)
+    return _rule("serve.enforce_eager", eager, "no graphs with bitsandbytes, exl2 and adapters")
+
+
+def _fitted(name: str, flag: str, says: str = "") -> Rule:
+    reason = (
+        "it is fitted to GPU and free memory at start" if name != "max_num_seqs" else "it follows free memory at start"
+    )
+    work = Unobserved(("serve", name), reason, f"give {flag} N")
+    return Rule(fact=f"serve.{name}", work=lambda case: work, says=says)
+
+
+RULES = Rules(
+    label="TGI",
+    oldest="2.3.0",
+    newest=NEWEST,
+    unversioned=True,
+    rows=(
+        # `router/src/lib.rs` and `validation.rs` fill these in; generation_config.json gives stop tokens only.
+        *constants(
+            {
+                "sampling.top_p": 1.0, "sampling.repetition_penalty": 1.0,
+                "sampling.frequency_penalty": 0.0, "sampling.presence_penalty": 0.0, "sampling.seed": None,
+            },
+            over_given=True,
+        ),
+        Rule(fact="sampling.temperature", value=1.0, says="1.0; generation_config.json is not read for sampling", over_given=True),
+        Rule(fact="sampling.top_k", value=0, says="off", over_given=True),
+        Rule(fact="sampling.max_tokens", value=None, says="what fits", over_given=True),
+        Rule(fact="serve.trust_remote_code", value=False),
+        Rule(fact="serve.enable_chunked_prefill", value=True, source="PREFILL_CHUNKING"),
+        Rule(fact="serve.tensor_parallel_size", work=_shards,
+             says="as many as CUDA_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES names, else 1"),
+        Rule(fact="serve.quantization", work=_quantization, says="the checkpoint's method"),
+        Rule(fact="serve.dtype", work=_dtype, says="each model class's own; float16 with awq, exl2, gptq and marlin"),
+        Rule(fact="serve.kv_cache_dtype", work=_kv_cache,
+             says="the model's dtype; fp8_e4m3fn where the checkpoint asks for it and attention is flashinfer"),
+        Rule(fact="serve.attention_backend", work=_attention,
+             says="flashinfer; paged below compute capability 8.0, flashdecoding for some head sizes"),
+        Rule(fact="serve.enable_prefix_caching", work=_prefix_caching, says="true; off for vision models, adapters, paged attention"),
+        Rule(fact="serve.enforce_eager", work=_eager, says="false; true with bitsandbytes, exl2 and adapters"),
+        _fitted("max_model_len", "--max-total-tokens", "what fits, at most the checkpoint's context"),
+        _fitted("max_num_batched_tokens", "--max-batch-prefill-tokens", "computed from the GPU and the model"),
+        _fitted("max_num_seqs", "--max-batch-size"),
+        *kept(
+            {
+                "max_waiting_tokens": 20, "waiting_served_ratio": 0.3, "max_concurrent_requests": 128,
+                "cuda_memory_fraction": 1.0, "cuda_graphs": "1,2,4,8,16,32",
+            },
+            since=NEWEST, source="launcher/src/main.rs",
+        ),
+        Rule(fact="serve.gpu_memory_share", value=1.0, since=NEWEST, only_omitted=True),
+    ),
+)  # fmt: skip
+effective = RULES.effective
+omitted = RULES.omitted
 
 
 def checks(given: Given | None, context: Context) -> Iterable[Check]:
