@@ -253,7 +253,7 @@ def _with(option: Option, value: Any) -> list[tuple[str, ...]]:
     ("engine", "typed"),
     [
         *constants("llama-cpp-python", llamacpp_python.TABLE, kept_constants(llamacpp_python.RULES)),
-        *constants("transformers", transformers.TABLE, transformers.OMITTED),
+        *constants("transformers", transformers.TABLE, kept_constants(transformers.rules.RULES)),
         *constants("tensorrt-llm", tensorrt_llm.TABLE, kept_constants(tensorrt_llm_rules.RULES)),
     ],
 )

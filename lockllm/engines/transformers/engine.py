@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
 from lockllm.engines.kernel.collect import Collect, is_path, source_of
-from lockllm.engines.kernel.omitted import plain
 from lockllm.engines.kernel.packages import besides
 from lockllm.engines.kernel.values import Kind, leaves
 from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.launch import recognise as _recognise
 from lockllm.engines.shown.served import Shows
+from lockllm.engines.transformers import rules
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Fact, Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
-from lockllm.facts.registry import dump, fact, find, row_of, seen
-
-if TYPE_CHECKING:
-    from lockllm.facts.fact_keys import FactKey
+from lockllm.facts.registry import dump, fact, find, seen
 
 name = "transformers"
-newest = "5.24.0"
-oldest = "5.6.0"
+newest, oldest = rules.NEWEST, rules.OLDEST
+effective, omitted = rules.effective, rules.omitted
 packages = besides(
     "torch", "transformers", "tokenizers", "safetensors", "accelerate", "kernels", "flash-attn", "bitsandbytes", "triton",
     "jinja2", "gguf", "compressed-tensors", "torchao", "optimum", "mistral-common", "sentencepiece", "tiktoken",
@@ -64,18 +61,7 @@ OPERATIONAL_BECAUSE = {
 _ROLES = {each[0].replace("-", "_"): each[-1] for each in (*_NOW, *_NOW_SWITCHES, *_BEFORE, *_BEFORE_SWITCHES)}
 named_files = {("serve", "args", option): Names() for option, role in _ROLES.items() if role == "path"}
 GONE = frozenset(each[0].replace("-", "_") for each in (*_BEFORE, *_BEFORE_SWITCHES))
-_FIRST, _READ = (5, 6), (5, 24)
-_EAGER = (
-    "BigBird", "Bloom", "CpmAnt", "DeepseekV4", "FalconMamba", "Gemma2", "GPTNeoForCausalLM", "GPTNeoXJapanese", "GptOss",
-    "GraniteSwa", "GraniteMoeSwa", "HyV4", "Mamba", "MegatronBert", "MiMoV2Flash", "Mpt", "Mvp", "RemBert", "RoFormer", "Rwkv",
-    "VaultGemma", "XGLM", "xLSTM",
-)  # fmt: skip
-"""Beginnings of the causal architectures of 5.24.0 whose classes do not support sdpa."""
-_MOVED = ("CodeGen", "Gemma2", "GPTJ", "RecurrentGemma", "VaultGemma", "Zamba")
-"""Those of which that was otherwise in a release from 5.6.0 on."""
-_DEFAULTS: Mapping[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 1.0, "repetition_penalty": 1.0}
-_LEAST_TOKENS = 1024
-_HIDDEN: tuple[FactKey, ...] = (
+_HIDDEN = (
     "engine.version", "serve.dtype", "serve.quantization", "serve.attention_backend", "serve.continuous_batching",
     "chat_template.sha256",
 )  # fmt: skip
@@ -106,9 +92,9 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     """What the command says: a positional model from 5.x on, `--force-model` before; `_` and `-` alike."""
     into = Collect(name, live)
     parsed = parse(form.args, TABLE, underscores=True)
-    numbers = _release(version)
+    read = rules.is_read(version)
     problems = [problem for problem in parsed.problems if problem.flag.lstrip("-").replace("-", "_") not in GONE]
-    into.refuse(problems, numbers is not None and numbers >= _READ, f"transformers {version}")
+    into.refuse(problems, read, f"transformers {version}")
     into.repeated(parsed.repeated)
     revision = None
     for word in parsed.last().values():
@@ -116,7 +102,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
             revision = str(word.value)
         else:
             _one(word, into)
-        if word.name in GONE and numbers is not None and numbers >= _READ:
+        if word.name in GONE and read:
             detail = f"{word.flag}: no such option in this release"
             fix = (
                 "name the model as the first argument"
@@ -134,41 +120,6 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
     if into.model is None:
         into.warnings.append("no model is pinned: every request chooses its own, from main of its repository")
     return into.given()
-
-
-def effective(given: Given | None, context: Context) -> Iterator[Reading | Unobserved]:
-    """Defaults and `auto`s of 5.6 to 5.24; older releases were read for their flags alone, newer ones not at all.
-
-    Source: `cli/serve.py`, `cli/serving/utils.py` and `model_manager.py` of 5.6.0, 5.12.0, 5.19.0, and 5.24.0, alike there.
-    """
-    held = values(given.readings) if given else {}
-    numbers = _release(context.version)
-    if numbers is None or not _FIRST <= numbers[:2] <= _READ:
-        if context.version is not None:
-            reason = f"the defaults of transformers serve {context.version} were not read"
-            for key in (*_HIDDEN[1:-1], *(f"sampling.{each}" for each in _DEFAULTS)):
-                if row_of(key).path not in held:
-                    yield Unobserved(
-                        row_of(key).path,
-                        reason,
-                        f"set the option, or use a release that was read: {oldest} to {newest}",
-                    )
-        return
-    batching = held.get(fact("serve.continuous_batching").path) is True
-    for reading in (*_serve(held, batching, context), *_sampling(batching, context)):
-        path = reading.path if isinstance(reading, Unobserved) else reading.fact.path
-        if path not in held:
-            yield reading
-
-
-OMITTED: Mapping[str, Any] = {"reasoning": "auto", "model_timeout": 300, "compile": False, "device": "auto"}
-"""Kept options whose default is a constant of `cli/serve.py` (5.6.0 to 5.24.0)."""
-
-
-def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:
-    """The values that mean the same as leaving the option out; `auto` is the CPU where the host has nothing else."""
-    told = plain(OMITTED, {("serve", "dtype"): "auto"}, oldest, newest, path, known)
-    return (*told, "cpu") if "device" in path and told and known.get(("host", "platform")) == "cpu" else told
 
 
 def detect(answers: Sequence[Answer]) -> bool:
@@ -191,13 +142,13 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading |
             yield seen("engine.name", name, answer.source, By.ENDPOINT)
             yield from _served(answer)
     for key in _HIDDEN:
-        yield Unobserved(row_of(key).path, "no endpoint of transformers serve shows it", _WITNESS)
+        yield Unobserved(fact(key).path, "no endpoint of transformers serve shows it", _WITNESS)
     yield Unobserved(("sampling",), "no endpoint of transformers serve shows it", _WITNESS)
 
 
 def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
     """The model's name; continuous batching only where a request or a dropped processor tells."""
-    found: dict[FactKey, tuple[Any, int]] = {}
+    found: dict[str, tuple[Any, int]] = {}
     for number, line in enumerate(lines[:50_000], 1):
         text = line[:2000]
         if "[transformers] Loading " in text:
@@ -211,7 +162,7 @@ def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
         yield seen(key, value, f"log line {number}", By.LOG)
     for key in _HIDDEN:
         if key not in found:
-            yield Unobserved(row_of(key).path, "the log of transformers serve does not say it", _WITNESS)
+            yield Unobserved(fact(key).path, "the log of transformers serve does not say it", _WITNESS)
     yield Unobserved(("sampling",), "the log of transformers serve does not say it", _WITNESS)
 
 
@@ -220,7 +171,7 @@ def checks(given: Given | None, context: Context) -> Iterator[Check]:
     held = values(given.readings) if given else {}
     if held.get(fact("serve.continuous_batching").path) is not True:
         return
-    declared = _declared(context, "repetition_penalty")
+    declared = rules.declared(context, "repetition_penalty")
     if isinstance(declared, (int, float)) and declared != 1:
         detail = f"generation_config.json sets repetition_penalty {declared}, and continuous batching drops it"
         fix = "start without --continuous-batching, or remove the penalty"
@@ -265,19 +216,11 @@ def where(row: Fact[Any]) -> Mapping[str, str]:
         told["set_by"] = "generation_config.json of the checkpoint"
         told["seen_at"] = "the file, by the engine's rule"
         told["unknown"] = "not exposed by any endpoint"
-    if key in _DEFAULT_WORDS:
-        told["default"] = _DEFAULT_WORDS[key]
+    if text := rules.RULES.default_text(key):
+        told["default"] = text
     return told
 
 
-_DEFAULT_WORDS = {
-    "serve.dtype": "auto: what the checkpoint declares",
-    "serve.attention_backend": "sdpa where the model's class supports it, else eager",
-    "serve.continuous_batching": "off: one request at a time",
-    "serve.trust_remote_code": "off",
-    "sampling.max_tokens": "1024, or max_new_tokens where it is more",
-    "sampling.temperature": "0 (greedy) unless generation_config.json says do_sample",
-}
 _IMPLIED = frozenset((("serve", "max_num_seqs"), ("serve", "enable_prefix_caching")))
 
 
@@ -327,81 +270,12 @@ def _kwargs(value: Any, source: str, into: Collect) -> None:
         into.set(("serve", "chat_template_kwargs", *path), leaf, source)
 
 
-def _serve(held: Mapping[Path, Any], batching: bool, context: Context) -> Iterator[Reading | Unobserved]:
-    yield seen("serve.continuous_batching", False, "transformers serve's default", By.DEFAULT)
-    yield seen("serve.trust_remote_code", False, "transformers serve's default", By.DEFAULT)
-    yield seen("serve.quantization", None, "transformers serve's default", By.DEFAULT)
-    yield seen("serve.seed", None, "transformers serve's default", By.DEFAULT)
-    yield _dtype(context)
-    yield _attention(batching, context)
-    if not batching:
-        yield seen("serve.max_num_seqs", 1, "one request at a time without continuous batching", By.RULE)
-        yield seen("serve.enable_prefix_caching", False, "no cache lives on after a request", By.RULE)
-    else:
-        yield seen("serve.max_num_seqs", None, "continuous batching counts blocks, not requests", By.RULE)
-        yield seen("serve.enable_prefix_caching", True, "continuous batching shares blocks", By.RULE)
-
-
-def _dtype(context: Context) -> Reading | Unobserved:
-    """`auto`: what config.json declares, else what the tensors are."""
-    for key in ("checkpoint.dtype", "checkpoint.tensor_dtypes"):
-        value = context.checkpoint.get(row_of(key).path)
-        if isinstance(value, (list, tuple)):
-            value = value[0] if len(value) == 1 else None
-        if isinstance(value, str):
-            return seen("serve.dtype", value, f"--dtype auto: {key}", By.RULE)
-    return Unobserved(
-        fact("serve.dtype").path, "the checkpoint's own dtype is not known", "name the checkpoint, or set --dtype"
-    )
-
-
-def _attention(batching: bool, context: Context) -> Reading | Unobserved:
-    path = fact("serve.attention_backend").path
-    architecture = context.checkpoint.get(fact("checkpoint.architecture").path)
-    if batching and any(each in context.packages for each in ("flash-attn", "kernels")):
-        return Unobserved(path, "continuous batching may switch to flash attention", "set --attn-implementation")
-    if not isinstance(architecture, str) or not architecture.endswith("ForCausalLM"):
-        return Unobserved(path, "whether the model's class supports sdpa is not known", "set --attn-implementation")
-    if architecture.startswith(_MOVED) and _release(context.version) != _READ:
-        reason = f"whether {architecture} supports sdpa in transformers {context.version} was not read"
-        return Unobserved(path, reason, "set --attn-implementation")
-    backend = "eager" if architecture.startswith(_EAGER) else "sdpa"
-    return seen("serve.attention_backend", backend, f"the default of {architecture}", By.RULE)
-
-
-def _sampling(batching: bool, context: Context) -> Iterator[Reading | Unobserved]:
-    """generation_config.json over the library's defaults; greedy unless it says do_sample; at least 1024 tokens."""
-    sampled = _declared(context, "do_sample") is True
-    yield seen(
-        ("sampling", "do_sample"), sampled, "generation_config.json" if sampled else "the library's default", By.RULE
-    )
-    for key, value in _DEFAULTS.items():
-        declared = _declared(context, key)
-        source, by = (
-            ("generation_config.json", By.RULE) if declared is not None else ("the library's default", By.DEFAULT)
-        )
-        shown = value if declared is None else declared
-        if key == "temperature" and not sampled:
-            shown, source, by = 0, "do_sample is false: greedy", By.RULE
-        if key == "repetition_penalty" and batching:
-            shown, source, by = 1.0, "continuous batching drops it", By.RULE
-        yield seen(("sampling", key), shown, source, by)
-    declared = _declared(context, "max_new_tokens")
-    most = max(_LEAST_TOKENS, declared) if isinstance(declared, int) else _LEAST_TOKENS
-    yield seen("sampling.max_tokens", most, "max_new_tokens, at least 1024", By.RULE)
-
-
-def _declared(context: Context, key: str) -> Any:
-    value = context.checkpoint.get(("checkpoint", "generation_config", key))
-    return None if value is ABSENT else value
-
-
 def _served(answer: Answer) -> Iterator[Reading | Unobserved]:
     loaded = [each for each in _entries(_dict(answer.json)) if _dict(each.get("status")).get("value") == "loaded"]
     ids = [each["id"] for each in loaded if isinstance(each.get("id"), str)]
     if len(ids) == 1:
         text, _, revision = ids[0].partition("@")
-        key: FactKey = "checkpoint.path" if is_path(text) or "/" not in text else "checkpoint.repo"
+        key = "checkpoint.path" if is_path(text) or "/" not in text else "checkpoint.repo"
         yield seen(key, text, f"{answer.source}: id", By.ENDPOINT)
         if revision:
             yield seen("checkpoint.revision", revision, f"{answer.source}: id", By.ENDPOINT)
@@ -424,10 +298,3 @@ def _entries(body: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _release(version: str | None) -> tuple[int, ...] | None:
-    import re
-
-    found = re.match(r"(\d{1,6})\.(\d{1,6})", version or "")
-    return (int(found[1]), int(found[2])) if found else None
