@@ -36,16 +36,3 @@ def text(known: Mapping[Path, Any], *path: str) -> str:
     """A fact as text; empty where it is not known, absent or of no value that its type can read."""
     value = known.get(path)
     return "" if value is None or value is ABSENT or isinstance(value, Raw) else str(value)
-
-
-def plain(
-    table: Mapping[str, Any], facts: Mapping[Path, Any], first: str, newest: str, path: Path, known: Mapping[Path, Any]
-) -> tuple[Any, ...]:
-    """`omitted` of an engine whose defaults are those of a few releases: FIRST to NEWEST."""
-    release = version(known)
-    if not release or beyond(release, newest) or order(release) < order(first):
-        return ()
-    if path in facts:
-        return (facts[path],)
-    name = option(path)
-    return (table[name],) if path[:2] == ("serve", "args") and name in table else ()

@@ -2,78 +2,43 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from lockllm.engines import Command, Context
+from lockllm.engines.kernel.command import Gathered, gather, words
 from lockllm.engines.lmdeploy import options
 from lockllm.engines.lmdeploy.rules import RULES
 from lockllm.facts.fact import Fact, Path
-from lockllm.facts.keys import dotted
-from lockllm.facts.observation import ABSENT, Raw
 
 _NAME_OF = {key: name for name, key in options.FACTS.items()}
 
 
 def command(facts: Mapping[Path, Any], context: Context) -> Command:
     """The command line of a set of facts."""
-    args: dict[str, Any] = {}
-    env: dict[str, str] = {}
-    notes: list[str] = []
-    model = ""
-    for path, value in facts.items():
-        key = dotted(path)
-        if value is ABSENT or isinstance(value, Raw):
-            continue
-        if path[0] == "env":
-            env[path[1]] = str(value)
-        elif path in (("checkpoint", "repo"), ("checkpoint", "path")):
-            model = model or str(value)
-        elif path == ("checkpoint", "commit") and ("checkpoint", "repo") in facts:
-            args["revision"] = value
-        elif path in (("draft", "repo"), ("draft", "path")):
-            args["speculative_draft_model"] = value
-        elif path[0] == "adapters" and path[2:] in (("repo",), ("path",)):
-            args.setdefault("adapters", []).append(f"{path[1]}={value}")
-        elif key in _NAME_OF:
-            args[_NAME_OF[key]] = value
-        elif path[:2] == ("serve", "args"):
-            _nest(args, path[2:], value)
-        elif key == "serve.gpu_memory_share":
-            args.setdefault("cache_max_entry_count", value)
-        elif key == "serve.kv_cache_dtype":
-            policy = next(
-                (name for name, dtype in options.KV_CACHE.items() if dtype == value and not name.isdigit()), None
-            )
-            if policy is not None:
-                args.setdefault("quant_policy", policy)
-        elif key == "serve.chat_template":
-            args["chat_template"] = value
-        elif path[0] == "serve":
-            notes.append(f"{key}: no option of LMDeploy sets it")
-    words = [word for name, value in args.items() for word in _words(name, value)]
-    return Command(argv=("lmdeploy", "serve", "api_server", model or "MODEL", *words), env=env, notes=tuple(notes))
+    told = gather(facts, "LMDeploy", _NAME_OF, _special)
+    typed = [word for name, value in told.args.items() for word in words(name, value)]
+    argv = ("lmdeploy", "serve", "api_server", told.model or "MODEL", *typed)
+    return Command(argv=argv, env=told.env, notes=tuple(told.notes))
 
 
-def _nest(into: dict[str, Any], path: Path, value: Any) -> None:
-    for part in path[:-1]:
-        held = into.setdefault(part, {})
-        if not isinstance(held, dict):
-            return
-        into = held
-    into[path[-1]] = value
-
-
-def _words(name: str, value: Any) -> list[str]:
-    flag = "--" + name.replace("_", "-")
-    if isinstance(value, bool):
-        return [flag] if value else []
-    if isinstance(value, dict):
-        return [flag, json.dumps(value, sort_keys=True)]
-    if isinstance(value, (list, tuple)):
-        return [flag, *map(str, value)]
-    return [flag, str(value)]
+def _special(path: Path, key: str, value: Any, into: Gathered) -> bool:
+    args = into.args
+    if path in (("draft", "repo"), ("draft", "path")):
+        args["speculative_draft_model"] = value
+    elif path[0] == "adapters" and path[2:] in (("repo",), ("path",)):
+        args.setdefault("adapters", []).append(f"{path[1]}={value}")
+    elif key == "serve.gpu_memory_share":
+        args.setdefault("cache_max_entry_count", value)
+    elif key == "serve.kv_cache_dtype":
+        policies = (name for name, dtype in options.KV_CACHE.items() if dtype == value and not name.isdigit())
+        if (policy := next(policies, None)) is not None:
+            args.setdefault("quant_policy", policy)
+    elif key == "serve.chat_template":
+        args["chat_template"] = value
+    else:
+        return False
+    return True
 
 
 def where(fact: Fact[Any]) -> Mapping[str, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from lockllm.engines import Command, Context
-from lockllm.engines.kernel.argparse import Option, Take
+from lockllm.engines.kernel.argparse import Option
+from lockllm.engines.kernel.command import nest, words
 from lockllm.engines.kernel.releases import at_least
 from lockllm.engines.sglang import http, log, options
 from lockllm.facts.fact import Fact, Path
@@ -46,7 +46,7 @@ def command(facts: Mapping[Path, Any], context: Context) -> Command:
         if path[0] == "env":
             env[path[1]] = str(value)
         elif path[:2] == ("serve", "args"):
-            _nest(args, path[2:], value)
+            nest(args, path[2:], value)
         elif path[0] == "sampling":
             continue
         else:
@@ -59,17 +59,6 @@ def command(facts: Mapping[Path, Any], context: Context) -> Command:
 
 def _program(version: str | None) -> tuple[str, ...]:
     return ("sglang", "serve") if version and at_least(version, "0.5.10") else ("python3", "-m", "sglang.launch_server")
-
-
-def _nest(into: dict[str, Any], path: Path, value: Any) -> None:
-    if not path:
-        return
-    for part in path[:-1]:
-        held = into.setdefault(part, {})
-        if not isinstance(held, dict):
-            return
-        into = held
-    into[path[-1]] = value
 
 
 def _fact(args: dict[str, Any], path: Path, value: Any, facts: Mapping[Path, Any], notes: list[str]) -> None:
@@ -93,7 +82,7 @@ def _fact(args: dict[str, Any], path: Path, value: Any, facts: Mapping[Path, Any
     elif path == ("serve", "chat_template"):
         args["chat_template"] = value
     elif path[:2] == ("serve", "chat_template_kwargs"):
-        _nest(args.setdefault("default_chat_template_kwargs", {}), path[2:], value)
+        nest(args.setdefault("default_chat_template_kwargs", {}), path[2:], value)
     elif path == ("serve", "rope_scaling"):
         args.setdefault("json_model_override_args", {})["rope_scaling"] = value
     elif path in (("checkpoint", "repo"), ("checkpoint", "path")):
@@ -117,18 +106,9 @@ def _fact(args: dict[str, Any], path: Path, value: Any, facts: Mapping[Path, Any
 
 
 def _words(name: str, value: Any, option: Option | None, notes: list[str]) -> list[str]:
-    flag = option.flags[0] if option else "--" + name.replace("_", "-")
     if option is None:
-        notes.append(f"serve.args.{name}: this release has no option {flag}")
-    if isinstance(value, bool):
-        if option is not None and option.take is Take.BOTH:
-            return [flag if value else option.off[0]]
-        return [flag] if value else []
-    if isinstance(value, dict):
-        return [flag, json.dumps(value, sort_keys=True)]
-    if isinstance(value, (list, tuple)):
-        return [flag, *map(str, value)] if value or (option and option.take is Take.ANY) else []
-    return [flag, str(value)]
+        notes.append(f"serve.args.{name}: this release has no option --{name.replace('_', '-')}")
+    return words(name, value, option)
 
 
 def _sampling_notes(facts: Mapping[Path, Any]) -> list[str]:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lockllm.engines import Command, Context
+from lockllm.engines.kernel.command import Gathered, gather, words
 from lockllm.engines.tensorrt_llm import options
 from lockllm.engines.tensorrt_llm.rules import RULES
 from lockllm.facts.fact import Fact, Path
-from lockllm.facts.keys import dotted
-from lockllm.facts.observation import ABSENT, Raw
 
 _BY_NAME = {option.name: option for option in options.TABLE.options}
 _NAME_OF: dict[str, str] = {}
@@ -21,36 +20,18 @@ _NAME_OF["serve.expert_parallel_size"] = "ep_size"
 
 def command(facts: Mapping[Path, Any], context: Context) -> Command:
     """The command line of a set of facts; keys without a flag are told as lines of the YAML file."""
-    argv, env, notes, model = [], {}, [], ""
-    for path, value in facts.items():
-        key = dotted(path)
-        if value is ABSENT or isinstance(value, Raw):
-            continue
-        if path[0] == "env":
-            env[path[1]] = str(value)
-        elif path in (("checkpoint", "repo"), ("checkpoint", "path")):
-            model = model or str(value)
-        elif path == ("checkpoint", "commit") and ("checkpoint", "repo") in facts:
-            argv += ["--revision", str(value)]
-        elif key in _NAME_OF or path[:2] == ("serve", "args"):
-            name = _NAME_OF.get(key) or ".".join(path[2:])
-            if name in _BY_NAME:
-                argv += _words(_BY_NAME[name].flags[0], value)
-            else:
-                notes.append(f"{key}: put `{name}: {_yaml(value)}` into the file of --config")
-        elif path[0] == "serve" and key not in options.BOTH.values():
-            notes.append(f"{key}: no option of TensorRT-LLM sets it")
-    return Command(argv=("trtllm-serve", "serve", model or "MODEL", *argv), env=env, notes=tuple(notes))
+    told = gather(facts, "TensorRT-LLM", _NAME_OF, _special)
+    typed = [word for name, value in told.args.items() for word in words(name, value, _BY_NAME[name])]
+    return Command(argv=("trtllm-serve", "serve", told.model or "MODEL", *typed), env=told.env, notes=tuple(told.notes))
 
 
-def _words(flag: str, value: Any) -> list[str]:
-    if isinstance(value, bool):
-        return [flag] if value else []
-    return [flag, str(value)]
-
-
-def _yaml(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _special(path: Path, key: str, value: Any, into: Gathered) -> bool:
+    name = _NAME_OF.get(key) or (".".join(path[2:]) if path[:2] == ("serve", "args") else "")
+    if name and name not in _BY_NAME:
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        into.notes.append(f"{key}: put `{name}: {shown}` into the file of --config")
+        return True
+    return key in options.BOTH.values()
 
 
 def where(fact: Fact[Any]) -> Mapping[str, str]:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from lockllm.engines import Command, Context
+from lockllm.engines.kernel.command import Gathered, gather, words
 from lockllm.engines.tgi import options
 from lockllm.engines.tgi.rules import RULES
 from lockllm.facts.fact import Fact, Path
-from lockllm.facts.keys import dotted
-from lockllm.facts.observation import ABSENT, Raw
 
 _FLAG_OF = {key: name for name, key in options.FACTS.items()}
+_KEPT_OF = {key: name for name, key in options.BOTH.items()}
 _VARIABLE_OF = {
     "serve.attention_backend": "ATTENTION",
     "serve.enable_prefix_caching": "PREFIX_CACHING",
@@ -22,43 +22,30 @@ _VARIABLE_OF = {
 
 def command(facts: Mapping[Path, Any], context: Context) -> Command:
     """The command line of a set of facts."""
-    argv, env, notes = ["text-generation-launcher"], {}, []
-    for path, value in facts.items():
-        key = dotted(path)
-        if value is ABSENT or isinstance(value, Raw):
-            continue
-        if path[0] == "env":
-            env[path[1]] = str(value)
-        elif key in _VARIABLE_OF:
-            env[_VARIABLE_OF[key]] = ("1" if value else "0") if isinstance(value, bool) else str(value)
-        elif path in (("checkpoint", "repo"), ("checkpoint", "path")):
-            argv += ["--model-id", str(value)]
-        elif path == ("checkpoint", "commit") or (
-            path == ("checkpoint", "revision") and ("checkpoint", "commit") not in facts
-        ):
-            argv += ["--revision", str(value)] if ("checkpoint", "repo") in facts else []
-        elif key in _FLAG_OF:
-            argv += _words(_FLAG_OF[key], value)
-        elif path[:2] == ("serve", "args"):
-            argv += _words(path[2], value)
-        elif key in options.BOTH.values():
-            name = next(name for name, told in options.BOTH.items() if told == key)
-            if ("serve", "args", name) not in facts:
-                argv += _words(name, value)
-        elif key == "serve.enforce_eager":
-            argv += ["--cuda-graphs", "0"] if value and ("serve", "args", "cuda_graphs") not in facts else []
-        elif path[0] in ("serve", "sampling"):
-            notes.append(f"{key}: no option of TGI sets it")
-    return Command(argv=tuple(argv), env=env, notes=tuple(notes))
+    told = gather(facts, "TGI", _FLAG_OF, _special, noted=("serve", "sampling"))
+    typed = [word for name, value in told.args.items() for word in words(name, _listed(value))]
+    return Command(argv=("text-generation-launcher", *typed), env=told.env, notes=tuple(told.notes))
 
 
-def _words(name: str, value: Any) -> list[str]:
-    flag = "--" + name.replace("_", "-")
-    if isinstance(value, bool):
-        return [flag] if value else []
-    if isinstance(value, (list, tuple)):
-        return [flag, ",".join(map(str, value))]
-    return [flag, str(value)]
+def _special(path: Path, key: str, value: Any, into: Gathered) -> bool:
+    kept = _KEPT_OF.get(key)
+    if key in _VARIABLE_OF:
+        into.env[_VARIABLE_OF[key]] = ("1" if value else "0") if isinstance(value, bool) else str(value)
+    elif path in (("checkpoint", "repo"), ("checkpoint", "path")):
+        into.args["model_id"] = value
+    elif path == ("checkpoint", "revision") and ("checkpoint", "commit") not in into.facts:
+        into.args |= {"revision": value} if ("checkpoint", "repo") in into.facts else {}
+    elif kept is not None and key not in _FLAG_OF:
+        into.args |= {kept: value} if ("serve", "args", kept) not in into.facts else {}
+    elif key == "serve.enforce_eager":
+        into.args |= {"cuda_graphs": "0"} if value and ("serve", "args", "cuda_graphs") not in into.facts else {}
+    else:
+        return False
+    return True
+
+
+def _listed(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
 def where(fact: Fact[Any]) -> Mapping[str, str]:

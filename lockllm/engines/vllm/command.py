@@ -10,6 +10,7 @@ import msgspec
 
 from lockllm.engines import Command, Context
 from lockllm.engines.kernel.argparse import Option, Take
+from lockllm.engines.kernel.command import nest
 from lockllm.engines.kernel.releases import at_least, below
 from lockllm.engines.kernel.values import Kind
 from lockllm.engines.vllm import options
@@ -94,9 +95,9 @@ def _place(path: Path, value: Any, held: Mapping[Path, Any], build: _Build) -> N
     elif path[0] == "sampling":
         _sampling(path, value, build)
     elif path[:2] == ("serve", "args") and len(path) > 2:
-        _nest(build.values, path[2:], value)
+        nest(build.values, path[2:], value)
     elif path[:2] in GATHERED and len(path) > 2:
-        _nest(build.values, (GATHERED[path[:2]], *path[2:]), value)
+        nest(build.values, (GATHERED[path[:2]], *path[2:]), value)
     elif path in RENAMED:
         build.values[RENAMED[path]] = value
     elif path in _ALIASES:
@@ -109,19 +110,10 @@ def _place(path: Path, value: Any, held: Mapping[Path, Any], build: _Build) -> N
         build.notes.append(f"no option of vLLM sets {dotted(path)}")
 
 
-def _nest(into: dict[str, Any], path: Path, value: Any) -> None:
-    for part in path[:-1]:
-        inner = into.setdefault(part, {})
-        if not isinstance(inner, dict):
-            return
-        into = inner
-    into[path[-1]] = value
-
-
 def _sampling(path: Path, value: Any, build: _Build) -> None:
     name = "max_new_tokens" if path == ("sampling", "max_tokens") else path[-1]
     if len(path) == 2 and at_least(build.version, SAMPLING_KEYS.get(name, "999")) and at_least(build.version, "0.7.1"):
-        _nest(build.values, ("override_generation_config", name), value)
+        nest(build.values, ("override_generation_config", name), value)
     elif path[1:] not in (("stop_token_ids",), ("completions", "max_tokens")):
         build.notes.append(f"vLLM {build.version} keeps no default for {dotted(path)}: send it with each request")
 
@@ -177,9 +169,9 @@ _SPECIAL: dict[Path, Callable[[Any, Mapping[Path, Any], _Build], None]] = {
 def _draft(held: Mapping[Path, Any], build: _Build) -> None:
     repo = held.get(("draft", "repo"), held.get(("draft", "path")))
     if repo is not None:
-        _nest(build.values, ("speculative_config", "model"), repo)
+        nest(build.values, ("speculative_config", "model"), repo)
         if ("draft", "commit") in held:
-            _nest(build.values, ("speculative_config", "revision"), held[("draft", "commit")])
+            nest(build.values, ("speculative_config", "revision"), held[("draft", "commit")])
     told = build.values.get("speculative_config")
     if isinstance(told, dict) and not at_least(build.version, "0.8.2"):
         del build.values["speculative_config"]
