@@ -9,6 +9,7 @@ from typing import Any
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
 from lockllm.engines.kernel.collect import Collect, source_of, truth
+from lockllm.engines.kernel.command import Gathered, gather, nest
 from lockllm.engines.kernel.values import Kind, convert, leaves, secret_name
 from lockllm.engines.kernel.variables import is_common
 from lockllm.engines.launch import recognise as _recognise
@@ -186,47 +187,49 @@ def checks(given: Given | None, context: Context) -> Iterator[Check]:
         )
 
 
+_SETTING_OF = {role: setting for setting, role in _ROLES.items() if role.startswith("serve.")}
+_IMPLIED = ("serve.max_num_seqs", "serve.cache_type_k", "serve.cache_type_v")
+
+
 def command(facts: Mapping[Path, Any], context: Context) -> Command:
     """`python3 -m llama_cpp.server --model …`."""
-    told = {path: dump(find(path), value) for path, value in facts.items() if value is not ABSENT and value is not None}
-    argv = ["python3", "-m", "llama_cpp.server"]
-    if model := told.get(("checkpoint", "path")):
-        argv += ["--model", str(model)]
-    elif repo := told.get(("checkpoint", "repo")):
-        argv += ["--hf_model_repo_id", str(repo), "--model", "*.gguf"]
-    by_role = {role: setting for setting, role in _ROLES.items() if role.startswith("serve.")}
-    kwargs: dict[str, Any] = {}
-    notes: list[str] = []
-    for path, value in told.items():
-        key = ".".join(path)
-        if path[:2] == ("serve", "chat_template_kwargs") and len(path) == 3:
-            kwargs[path[2]] = value
-        elif path[:2] == ("serve", "args") and len(path) == 3:
-            argv += [f"--{path[2]}", str(value)]
-        elif key == "serve.kv_cache_dtype":
-            argv += _type_flags(str(value))
-        elif key == "serve.seed":
-            argv += ["--seed", str(value)]
-        elif key in by_role:
-            argv += [f"--{by_role[key]}", str(_backwards(key, value))]
-        elif path[0] in ("serve", "sampling") and key not in (
-            "serve.max_num_seqs",
-            "serve.cache_type_k",
-            "serve.cache_type_v",
-        ):
-            notes.append(f"{find(path).key}: no setting of llama-cpp-python holds it")
-    if kwargs:
-        argv += ["--chat_template_kwargs", json.dumps(kwargs, ensure_ascii=False)]
-    env = {path[1]: str(value) for path, value in told.items() if path[0] == "env" and len(path) == 2}
-    return Command(argv=tuple(argv), env=env, notes=tuple(notes))
+    dumped = {path: dump(find(path), value) for path, value in facts.items() if value not in (ABSENT, None)}
+    told = gather(dumped, "llama-cpp-python", {}, _special, noted=("serve", "sampling"))
+    model: dict[str, Any] = {}
+    if path := dumped.get(("checkpoint", "path")):
+        model = {"model": path}
+    elif repo := dumped.get(("checkpoint", "repo")):
+        model = {"hf_model_repo_id": repo, "model": "*.gguf"}
+    typed = [word for name, value in {**model, **told.args}.items() for word in (f"--{name}", _text(value))]
+    return Command(argv=("python3", "-m", "llama_cpp.server", *typed), env=told.env, notes=tuple(told.notes))
+
+
+def _special(path: Path, key: str, value: Any, into: Gathered) -> bool:
+    if path[:2] == ("serve", "chat_template_kwargs"):
+        nest(into.args, path[1:], value)
+    elif key == "serve.kv_cache_dtype":
+        into.args |= _types(str(value))
+    elif key == "serve.seed":
+        into.args["seed"] = value
+    elif key in _SETTING_OF:
+        into.args[_SETTING_OF[key]] = _backwards(key, value)
+    else:
+        return key in _IMPLIED or path[0] == "checkpoint"
+    return True
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
 def where(row: Fact[Any]) -> Mapping[str, str]:
     """For `explain`: how a fact is set, defaulted and seen."""
     key, told = row.key, dict[str, str]()
-    by_role = {role: setting for setting, role in _ROLES.items() if role.startswith("serve.")}
-    if key in by_role:
-        told = {"set_by": f"--{by_role[key]}, variable {by_role[key].upper()}", "seen_at": "the process's command line"}
+    if key in _SETTING_OF:
+        told = {
+            "set_by": f"--{_SETTING_OF[key]}, variable {_SETTING_OF[key].upper()}",
+            "seen_at": "the process's command line",
+        }
     if row.group == "sampling" and row.path[-1] in SAMPLING:
         told["set_by"] = "each request alone"
     if key in SERVE or row.path[-1] in SAMPLING:
@@ -295,13 +298,10 @@ def _type(setting: str, value: Any, source: str, into: Collect) -> None:
     into.set("serve.kv_cache_dtype", kinds[0] if kinds[0] == kinds[1] else "/".join(kinds), source)
 
 
-def _type_flags(value: str) -> list[str]:
+def _types(value: str) -> dict[str, str]:
     key, _, other = value.partition("/")
     numbers = {kind: number for number, kind in _TYPES.items()} | {"float16": 1, "float32": 0, "bfloat16": 30}
-    flags = []
-    for flag, kind in (("--type_k", key), ("--type_v", other or key)):
-        flags += [flag, str(numbers.get(kind, kind))]
-    return flags
+    return {name: str(numbers.get(kind, kind)) for name, kind in (("type_k", key), ("type_v", other or key))}
 
 
 def _backwards(key: str, value: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
 from lockllm.engines.kernel.collect import Collect, is_path, source_of
+from lockllm.engines.kernel.command import Gathered, gather, nest, words
 from lockllm.engines.kernel.packages import besides
 from lockllm.engines.kernel.values import Kind, leaves
 from lockllm.engines.kernel.variables import is_common
@@ -178,36 +178,38 @@ def checks(given: Given | None, context: Context) -> Iterator[Check]:
         yield Check("check.settings_take_effect", CheckStatus.FAIL, detail, "argument --continuous-batching", fix)
 
 
+_FLAGS = {role: option for option, role in _ROLES.items() if option not in GONE}
+_IMPLIED = ("serve.max_num_seqs", "serve.enable_prefix_caching")
+_SCHEMES = {"bitsandbytes-4bit": "bnb-4bit", "bitsandbytes-8bit": "bnb-8bit"}
+
+
 def command(facts: Mapping[Path, Any], context: Context) -> Command:
     """`transformers serve MODEL …`."""
-    told = {path: dump(find(path), value) for path, value in facts.items() if value is not ABSENT and value is not None}
-    model = told.get(("checkpoint", "path")) or told.get(("checkpoint", "repo"))
-    commit = told.get(("checkpoint", "commit")) if ("checkpoint", "path") not in told else None
-    argv = ["transformers", "serve", *([f"{model}@{commit}" if commit else str(model)] if model else [])]
-    notes: list[str] = []
-    flags = {role: option for option, role in _ROLES.items() if option not in GONE}
-    kwargs: dict[str, Any] = {}
-    for path, value in told.items():
-        if path[:2] == ("serve", "chat_template_kwargs") and len(path) == 3:
-            kwargs[path[2]] = value
-        elif path[:2] == ("serve", "args") and len(path) == 3:
-            argv += _flag(path[2], value)
-        elif path[0] == "serve" and ".".join(path) in flags:
-            argv += _flag(flags[".".join(path)], value)
-        elif path[0] in ("serve", "sampling") and path not in _IMPLIED:
-            notes.append(f"{find(path).key}: no option of transformers serve sets it")
-    if kwargs:
-        argv += ["--chat-template-kwargs", json.dumps(kwargs, ensure_ascii=False)]
-    env = {path[1]: str(value) for path, value in told.items() if path[0] == "env" and len(path) == 2}
-    return Command(argv=tuple(argv), env=env, notes=tuple(notes))
+    dumped = {path: dump(find(path), value) for path, value in facts.items() if value not in (ABSENT, None)}
+    told = gather(dumped, "transformers serve", _FLAGS, _special, noted=("serve", "sampling"))
+    commit = dumped.get(("checkpoint", "commit")) if ("checkpoint", "path") not in dumped else None
+    model = [f"{told.model}@{commit}" if commit else told.model] if told.model else []
+    typed = [word for name, value in told.args.items() for word in words(name, value)]
+    return Command(argv=("transformers", "serve", *model, *typed), env=told.env, notes=tuple(told.notes))
+
+
+def _special(path: Path, key: str, value: Any, into: Gathered) -> bool:
+    if path[:2] == ("serve", "chat_template_kwargs"):
+        nest(into.args, path[1:], value)
+    elif path == ("checkpoint", "path"):
+        into.model = str(value)
+    elif key == "serve.quantization":
+        into.args["quantization"] = _SCHEMES.get(str(value), value)
+    else:
+        return key in _IMPLIED or path == ("checkpoint", "commit")
+    return True
 
 
 def where(row: Fact[Any]) -> Mapping[str, str]:
     """For `explain`: how a fact is set, defaulted and seen."""
     key = row.key
-    found = {role: option for option, role in _ROLES.items() if option not in GONE}
     told: dict[str, str] = {}
-    option = found.get(key) or (row.path[2] if row.path[:2] == ("serve", "args") and row.path[2] in _ROLES else None)
+    option = _FLAGS.get(key) or (row.path[2] if row.path[:2] == ("serve", "args") and row.path[2] in _ROLES else None)
     if option:
         told["set_by"] = f"--{option.replace('_', '-')}"
         told["seen_at"] = "the process's command line"
@@ -219,9 +221,6 @@ def where(row: Fact[Any]) -> Mapping[str, str]:
     if text := rules.RULES.default_text(key):
         told["default"] = text
     return told
-
-
-_IMPLIED = frozenset((("serve", "max_num_seqs"), ("serve", "enable_prefix_caching")))
 
 
 def _one(word: Word, into: Collect) -> None:
@@ -282,13 +281,6 @@ def _served(answer: Answer) -> Iterator[Reading | Unobserved]:
     elif not ids:
         fix = "start it with a model: transformers serve MODEL"
         yield Unobserved(("checkpoint",), "no model is loaded: each request chooses its own", fix, Stage.LIVE)
-
-
-def _flag(option: str, value: Any) -> list[str]:
-    flag = f"--{option.replace('_', '-')}"
-    if isinstance(value, bool):
-        return [flag] if value else []
-    return [flag, {"bitsandbytes-4bit": "bnb-4bit", "bitsandbytes-8bit": "bnb-8bit"}.get(str(value), str(value))]
 
 
 def _entries(body: Mapping[str, Any]) -> list[dict[str, Any]]:
