@@ -33,7 +33,7 @@ def engines_imported(path: Path) -> set[str]:
 
 def test_every_folder_of_the_room_is_an_engine_or_shared_by_them() -> None:
     folders = {each.name for each in ROOM.iterdir() if (each / "__init__.py").exists()}
-    assert folders - set(FOLDERS) == {"kernel", "launch", "shown"}
+    assert folders - set(FOLDERS) == {"kernel", "launch", "shown", "source"}
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

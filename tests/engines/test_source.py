@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from lockllm.engines._evaluate import Scope, TooMuch
-from lockllm.engines._parsers import Follower, Parser, arity
-from lockllm.engines._plain import literals
-from lockllm.engines._source import UNKNOWN, Call, Class, Foreign, Function
 from lockllm.engines.kernel.argparse import Take
 from lockllm.engines.kernel.values import Kind
+from lockllm.engines.source.constants import literals
+from lockllm.engines.source.evaluate import Scope, TooMuch
+from lockllm.engines.source.modules import UNKNOWN, Call, Class, Foreign, Function
+from lockllm.engines.source.parsers import Follower, Parser, arity
 
 KINDS = {"loads": Kind.JSON}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lockllm.engines._plain import tellable
+from lockllm.engines.source.constants import tellable
 
 
 def choices(told: Any) -> frozenset[str] | None:

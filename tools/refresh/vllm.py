@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lockllm.engines._installed import placed
-from lockllm.engines._parsers import Added, Follower
-from lockllm.engines._plain import literals
-from lockllm.engines._source import Class, Field, Generic, spelled
 from lockllm.engines.kernel.argparse import Option
 from lockllm.engines.kernel.release_data import shape_word
+from lockllm.engines.source.constants import literals
+from lockllm.engines.source.installed import placed
+from lockllm.engines.source.modules import Class, Field, Generic, spelled
+from lockllm.engines.source.parsers import Added, Follower
 from lockllm.engines.vllm import installed_options, options
 from lockllm.engines.vllm.config_classes import config_class, hints_of
 from tools.refresh.snapshot import Snapshot

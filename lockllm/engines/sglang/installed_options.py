@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Installed
-from lockllm.engines._evaluate import Scope
-from lockllm.engines._installed import TOO_ODD, Grammar, dest, gather, named, placed
-from lockllm.engines._parsers import Added, Follower, Parser, arity
-from lockllm.engines._plain import literals
-from lockllm.engines._source import UNKNOWN, Call, Class, Field, Foreign, Function, Generic, Module, Unknown
 from lockllm.engines.kernel.argparse import Option, Take, canonical
 from lockllm.engines.kernel.releases import order
 from lockllm.engines.kernel.values import Kind
 from lockllm.engines.sglang import options
+from lockllm.engines.source.constants import literals
+from lockllm.engines.source.evaluate import Scope
+from lockllm.engines.source.installed import TOO_ODD, Grammar, dest, gather, named, placed
+from lockllm.engines.source.modules import UNKNOWN, Call, Class, Field, Foreign, Function, Generic, Module, Unknown
+from lockllm.engines.source.parsers import Added, Follower, Parser, arity
 
 _ARGUMENTS = "sglang.srt.server_args"
 _EXPECTED = frozenset({"--model-path", "--dtype", "--tp-size", "--port"})

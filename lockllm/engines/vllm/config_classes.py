@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lockllm.engines._evaluate import Scope
-from lockllm.engines._installed import placed
-from lockllm.engines._parsers import Follower
-from lockllm.engines._plain import literals
-from lockllm.engines._source import UNKNOWN, Class, Field, Foreign, Generic, Module, Unknown, spelled
+from lockllm.engines.source.constants import literals
+from lockllm.engines.source.evaluate import Scope
+from lockllm.engines.source.installed import placed
+from lockllm.engines.source.modules import UNKNOWN, Class, Field, Foreign, Generic, Module, Unknown, spelled
+from lockllm.engines.source.parsers import Follower
 
 _ARGUMENTS = "vllm.engine.arg_utils"
 _UTILITIES = ("vllm.utils.argparse_utils", "vllm.utils")

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 import msgspec
 
 from lockllm.engines import Installed
-from lockllm.engines._installed import TOO_ODD, Grammar, dest, gather
-from lockllm.engines._parsers import Added, Follower, Parser
-from lockllm.engines._source import UNKNOWN, Call, Class, Function
 from lockllm.engines.kernel.argparse import Option, canonical
 from lockllm.engines.kernel.releases import order
 from lockllm.engines.kernel.values import Kind
+from lockllm.engines.source.installed import TOO_ODD, Grammar, dest, gather
+from lockllm.engines.source.modules import UNKNOWN, Call, Class, Function
+from lockllm.engines.source.parsers import Added, Follower, Parser
 from lockllm.engines.vllm import options
 from lockllm.engines.vllm.config_classes import default_of, inverses, kwargs
 

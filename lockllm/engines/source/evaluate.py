@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines._plain import KNOWN, constant, large, parts, plain, plain_default, power, same, truth
-from lockllm.engines._source import (
+from lockllm.engines.source.constants import KNOWN, constant, large, parts, plain, plain_default, power, same, truth
+from lockllm.engines.source.modules import (
     UNKNOWN,
     Call,
     Class,

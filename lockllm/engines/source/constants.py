@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from lockllm.engines._source import UNKNOWN, Call, Class, Foreign, Generic, Unknown
+from lockllm.engines.source.modules import UNKNOWN, Call, Class, Foreign, Generic, Unknown
 
 _LONGEST = 10_000
 _CONSTANT = (str, int, float, bool, type(None))

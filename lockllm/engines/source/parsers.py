@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from lockllm.engines._evaluate import ODD, Evaluator, Scope, TooMuch
-from lockllm.engines._plain import constant, iterable, truth
-from lockllm.engines._source import UNKNOWN, Call, Class, Foreign, Function, Unknown, spelled
 from lockllm.engines.kernel.argparse import Take
 from lockllm.engines.kernel.values import Kind
+from lockllm.engines.source.constants import constant, iterable, truth
+from lockllm.engines.source.evaluate import ODD, Evaluator, Scope, TooMuch
+from lockllm.engines.source.modules import UNKNOWN, Call, Class, Foreign, Function, Unknown, spelled
 
 _CALLS_DEEP = 12
 _SHORT = 5

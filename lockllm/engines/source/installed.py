@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from lockllm.engines import Default, Installed
-from lockllm.engines._evaluate import ODD, Scope, TooMuch
-from lockllm.engines._parsers import Added, Follower, Parser, arity
-from lockllm.engines._plain import plain_default, tellable
-from lockllm.engines._source import UNKNOWN, Call, Field, Function, Unknown
 from lockllm.engines.kernel.argparse import Option, Table, Take, table
 from lockllm.engines.kernel.values import Kind
+from lockllm.engines.source.constants import plain_default, tellable
+from lockllm.engines.source.evaluate import ODD, Scope, TooMuch
+from lockllm.engines.source.modules import UNKNOWN, Call, Field, Function, Unknown
+from lockllm.engines.source.parsers import Added, Follower, Parser, arity
 
 _MOST_TOLD = 3
 _NAME = re.compile(r"[A-Za-z_]\w{0,99}\Z", re.ASCII)
