@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from lockllm.engines.transformers import engine as transformers
 from lockllm.engines.vllm import options as vllm
 from lockllm.facts import registry
 from lockllm.facts.fact import Path, Stage
+from lockllm.facts.keys import parse
 from lockllm.facts.observation import ABSENT, TYPED_WHOLE, By, Observation, Reading, values
 from lockllm.judge.verify import verify
 
@@ -282,3 +284,13 @@ def test_a_parameter_of_a_modelfile_has_its_release_s_constant(version: str | No
     known = {} if version is None else {("engine", "version"): version}
     told = engines.load("ollama").omitted(("serve", "args", name), known)
     assert told == (() if value is None else (value,))
+
+
+@pytest.mark.parametrize("engine", ["lmdeploy", "llama-cpp-python", "ollama", "tensorrt-llm", "tgi", "transformers"])
+def test_every_row_of_a_rule_names_a_fact_and_says_what_it_comes_to(engine: str) -> None:
+    rules = import_module(engines.identity(engine).module.removesuffix("engine") + "rules").RULES
+    assert [row.fact for row in rules.rows if not registry.find(parse(row.fact)).known] == []
+    told = {row.fact: rules.default_text(row.fact) for row in rules.rows if not row.only_omitted}
+    silent = {"chat_template.source", "chat_template.sha256", "engine.bundled.llama_cpp"}
+    silent |= {"serve.max_num_seqs", "serve.max_num_batched_tokens", "serve.max_model_len", "serve.kv_cache_dtype"}
+    assert {key for key, text in told.items() if not text} <= silent

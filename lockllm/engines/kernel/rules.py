@@ -44,7 +44,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     def told(self, key: str, value: Any, why: str) -> Reading:
         """A value that a rule of the release gives."""
-        return seen(key, value, f"{self.label} {self.version}: {why}", By.RULE)
+        return seen(parse(key), value, f"{self.label} {self.version}: {why}", By.RULE)
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     def _constant(self, row: Rule, version: str | None) -> Reading:
         source = f"default of {self.label}{f' {version}' if version else ''}{f': {row.source}' if row.source else ''}"
-        return seen(row.fact, row.value, source, By.DEFAULT)
+        return seen(parse(row.fact), row.value, source, By.DEFAULT)
 
 
 def constants(values: Mapping[str, Any], **named: Any) -> tuple[Rule, ...]:

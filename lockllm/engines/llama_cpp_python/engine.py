@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
@@ -19,7 +19,10 @@ from lockllm.engines.shown.llama_lines import read, readings
 from lockllm.engines.shown.served import Shows
 from lockllm.facts.fact import Fact, Path
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved
-from lockllm.facts.registry import dump, fact, find, seen
+from lockllm.facts.registry import dump, fact, find, row_of, seen
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 name = "llama-cpp-python"
 newest = rules.NEWEST
@@ -70,7 +73,7 @@ TABLE = table(
 )
 _TYPES = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 20: "iq4_nl", 30: "bf16"}
 _SPLIT = {0: "none", 1: "layer", 2: "row"}
-_REQUEST = {
+_REQUEST: Mapping[str, FactKey] = {
     "temperature": "sampling.temperature", "top_p": "sampling.top_p", "min_p": "sampling.min_p", "top_k": "sampling.top_k",
     "repeat_penalty": "sampling.repetition_penalty", "presence_penalty": "sampling.presence_penalty",
     "frequency_penalty": "sampling.frequency_penalty", "mirostat_mode": "sampling.mirostat",
@@ -143,7 +146,7 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading |
             yield from _filled_in(body, answer.source)
     reason = "no endpoint of llama-cpp-python's server shows it"
     for key in (*SERVE, "chat_template.sha256"):
-        yield Unobserved(fact(key).path, reason, _WITNESS)
+        yield Unobserved(row_of(key).path, reason, _WITNESS)
     yield Unobserved(("sampling",), reason, _WITNESS)
 
 
@@ -269,7 +272,7 @@ def _one(setting: str, value: Any, source: str, into: Collect) -> None:
     elif setting == "split_mode":
         into.set(role, _SPLIT.get(value, value), source)
     elif setting == "n_ctx" and value == 0:
-        into.auto.add(fact(role).path)
+        into.auto.add(row_of(role).path)
     elif role == "kwargs":
         _kwargs(value, source, into)
     elif role == "switch":

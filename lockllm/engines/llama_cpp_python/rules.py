@@ -10,7 +10,7 @@ from lockllm.engines.kernel.rules import Case, Rule, Rules, Told, constants, kep
 from lockllm.engines.protocol import Context, Given
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import ABSENT, By, Unobserved, values
-from lockllm.facts.registry import fact, seen
+from lockllm.facts.registry import row_of, seen
 
 OLDEST = "0.3.0"
 NEWEST = "0.3.36"
@@ -36,7 +36,7 @@ _KEPT: Mapping[str, Any] = {
 
 def _bundled(case: Case) -> Told | None:
     commit = _BUNDLED.get(case.context.version or "")
-    return seen("engine.bundled.llama_cpp", commit, "the release's changelog", By.RULE) if commit else None
+    return seen(("engine", "bundled", "llama_cpp"), commit, "the release's changelog", By.RULE) if commit else None
 
 
 RULES = Rules(
@@ -72,8 +72,8 @@ def effective(given: Given | None, context: Context) -> Iterator[Told]:
     held = values(given.readings) if given else {}
     reason = f"the defaults of llama-cpp-python {context.version} were not read"
     for key in (*SERVE, *(f"sampling.{each}" for each in SAMPLING)):
-        if fact(key).path not in held:
-            yield Unobserved(fact(key).path, reason, f"set the option, or use the release that was read: {NEWEST}")
+        if row_of(key).path not in held:
+            yield Unobserved(row_of(key).path, reason, f"set the option, or use the release that was read: {NEWEST}")
 
 
 def omitted(path: Path, known: Mapping[Path, Any]) -> tuple[Any, ...]:

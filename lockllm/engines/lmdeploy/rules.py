@@ -85,7 +85,7 @@ def _sampled(key: str, value: float) -> Rule:
         declared = case.context.checkpoint.get(path) if source != "lmdeploy" else None
         if isinstance(declared, (int, float)) and not isinstance(declared, bool):
             return case.told(f"sampling.{key}", declared, f"generation_config.json: {key}")
-        return seen(f"sampling.{key}", value, f"default of LMDeploy {case.version}", By.DEFAULT)
+        return seen(("sampling", key), value, f"default of LMDeploy {case.version}", By.DEFAULT)
 
     says = f"generation_config.json, else {value}"
     return Rule(fact=f"sampling.{key}", since=GENERATION_CONFIG_SINCE, work=work, over_given=True, says=says)

@@ -8,6 +8,7 @@ from lockllm.engines.kernel import renderers
 from lockllm.engines.kernel.rules import Case, Rule, Rules, Told, constants, kept
 from lockllm.engines.ollama import options
 from lockllm.engines.protocol import Context, Given
+from lockllm.facts.keys import parse
 from lockllm.facts.observation import By, Check, Reading, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import memory_bytes
@@ -58,10 +59,12 @@ def _unknown(fact: str, reason: str, fix: str) -> Unobserved:
 
 def _native(name: str, value: float) -> Rule:
     """A Modelfile's own value holds on the native routes alone."""
-    fact = f"sampling.native.{name}"
-    return Rule(fact=fact, over_given=True, says=str(value), work=lambda case: seen(
-        fact, case.held.get(("sampling", "native", name), value), f"default of Ollama {case.version}", By.DEFAULT
-    ))  # fmt: skip
+    path = ("sampling", "native", name)
+
+    def work(case: Case) -> Told:
+        return seen(path, case.held.get(path, value), f"default of Ollama {case.version}", By.DEFAULT)
+
+    return Rule(fact=".".join(path), over_given=True, says=str(value), work=work)
 
 
 def _route(name: str, native: float) -> Rule:
@@ -70,7 +73,7 @@ def _route(name: str, native: float) -> Rule:
         fact=fact,
         over_given=True,
         says=f"1.0 on the OpenAI routes, whatever the Modelfile says; {native} on the native ones",
-        work=lambda case: seen(fact, 1.0, "Ollama: the OpenAI routes send it themselves", By.RULE),
+        work=lambda case: seen(parse(fact), 1.0, "Ollama: the OpenAI routes send it themselves", By.RULE),
     )
 
 

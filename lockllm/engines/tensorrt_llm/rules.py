@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from lockllm.engines.kernel.rules import Case, Rule, Rules, Told, constants, kept
 from lockllm.engines.protocol import Context, Given
+from lockllm.facts.keys import parse
 from lockllm.facts.observation import By, Check, CheckStatus, Unobserved
 from lockllm.facts.registry import seen
 
@@ -21,7 +22,7 @@ def _pytorch(fact: str, value: object, says: str) -> Rule:
     def work(case: Case) -> Told | None:
         if case.held.get(("serve", "args", "backend")) in _OF_PYTORCH:
             return None
-        return seen(fact, value, f"default of TensorRT-LLM {case.version}", By.DEFAULT)
+        return seen(parse(fact), value, f"default of TensorRT-LLM {case.version}", By.DEFAULT)
 
     return Rule(fact=fact, value=value, work=work, says=says)
 
@@ -33,7 +34,7 @@ def _request(name: str, value: float, says: str = "") -> Rule:
         if case.held.get(("serve", "args", "generation_config")) == "auto":
             reason = "generation_config: auto takes sampling defaults from the checkpoint's generation_config.json"
             return Unobserved(("sampling", name), reason, "pin them with --pin from a server that shows them")
-        return seen(f"sampling.{name}", value, f"default of TensorRT-LLM {case.version}", By.DEFAULT)
+        return seen(("sampling", name), value, f"default of TensorRT-LLM {case.version}", By.DEFAULT)
 
     return Rule(fact=f"sampling.{name}", work=work, over_given=True, says=says or str(value))
 

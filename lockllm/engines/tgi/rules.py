@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from lockllm.engines.kernel.rules import Case, Rule, Rules, Told, constants, kept
 from lockllm.engines.protocol import Context, Given
 from lockllm.engines.tgi.options import QUANTIZED_IN_FLOAT16
+from lockllm.facts.keys import parse
 from lockllm.facts.observation import By, Check, CheckStatus, Unobserved
 from lockllm.facts.registry import seen
 from lockllm.facts.types import whole
@@ -16,7 +17,7 @@ _ELSEWHERE = "look at the shard's environment or the start log"
 
 
 def _rule(key: str, value: object, why: str) -> Told:
-    return seen(key, value, f"TGI: {why}", By.RULE)
+    return seen(parse(key), value, f"TGI: {why}", By.RULE)
 
 
 def _shards(case: Case) -> Told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockllm.engines import Answer, Command, Context, Form, Given, Model, Names, Probe
 from lockllm.engines.kernel.argparse import Option, Take, Word, parse, table
@@ -18,7 +18,10 @@ from lockllm.engines.transformers import rules
 from lockllm.facts.env import is_secret
 from lockllm.facts.fact import Fact, Path, Stage
 from lockllm.facts.observation import ABSENT, By, Check, CheckStatus, Reading, Unobserved, values
-from lockllm.facts.registry import dump, fact, find, seen
+from lockllm.facts.registry import dump, fact, find, row_of, seen
+
+if TYPE_CHECKING:
+    from lockllm.facts.fact_keys import FactKey
 
 name = "transformers"
 newest, oldest = rules.NEWEST, rules.OLDEST
@@ -61,7 +64,7 @@ OPERATIONAL_BECAUSE = {
 _ROLES = {each[0].replace("-", "_"): each[-1] for each in (*_NOW, *_NOW_SWITCHES, *_BEFORE, *_BEFORE_SWITCHES)}
 named_files = {("serve", "args", option): Names() for option, role in _ROLES.items() if role == "path"}
 GONE = frozenset(each[0].replace("-", "_") for each in (*_BEFORE, *_BEFORE_SWITCHES))
-_HIDDEN = (
+_HIDDEN: tuple[FactKey, ...] = (
     "engine.version", "serve.dtype", "serve.quantization", "serve.attention_backend", "serve.continuous_batching",
     "chat_template.sha256",
 )  # fmt: skip
@@ -142,13 +145,13 @@ def from_http(answers: Sequence[Answer], context: Context) -> Iterator[Reading |
             yield seen("engine.name", name, answer.source, By.ENDPOINT)
             yield from _served(answer)
     for key in _HIDDEN:
-        yield Unobserved(fact(key).path, "no endpoint of transformers serve shows it", _WITNESS)
+        yield Unobserved(row_of(key).path, "no endpoint of transformers serve shows it", _WITNESS)
     yield Unobserved(("sampling",), "no endpoint of transformers serve shows it", _WITNESS)
 
 
 def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
     """The model's name; continuous batching only where a request or a dropped processor tells."""
-    found: dict[str, tuple[Any, int]] = {}
+    found: dict[FactKey, tuple[Any, int]] = {}
     for number, line in enumerate(lines[:50_000], 1):
         text = line[:2000]
         if "[transformers] Loading " in text:
@@ -162,7 +165,7 @@ def from_log(lines: Sequence[str]) -> Iterator[Reading | Unobserved]:
         yield seen(key, value, f"log line {number}", By.LOG)
     for key in _HIDDEN:
         if key not in found:
-            yield Unobserved(fact(key).path, "the log of transformers serve does not say it", _WITNESS)
+            yield Unobserved(row_of(key).path, "the log of transformers serve does not say it", _WITNESS)
     yield Unobserved(("sampling",), "the log of transformers serve does not say it", _WITNESS)
 
 
@@ -274,7 +277,7 @@ def _served(answer: Answer) -> Iterator[Reading | Unobserved]:
     ids = [each["id"] for each in loaded if isinstance(each.get("id"), str)]
     if len(ids) == 1:
         text, _, revision = ids[0].partition("@")
-        key = "checkpoint.path" if is_path(text) or "/" not in text else "checkpoint.repo"
+        key: FactKey = "checkpoint.path" if is_path(text) or "/" not in text else "checkpoint.repo"
         yield seen(key, text, f"{answer.source}: id", By.ENDPOINT)
         if revision:
             yield seen("checkpoint.revision", revision, f"{answer.source}: id", By.ENDPOINT)

@@ -14,7 +14,7 @@ from lockllm.engines.kernel.rules import Case, Rule, Rules, Told, constants, kep
 from lockllm.engines.protocol import Context, Given
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import ABSENT, By, Unobserved, values
-from lockllm.facts.registry import fact, seen
+from lockllm.facts.registry import row_of, seen
 
 OLDEST = "5.6.0"
 NEWEST = "5.24.0"
@@ -49,7 +49,7 @@ def _batches(case: Case) -> bool:
 def _dtype(case: Case) -> Told:
     """`auto`: what config.json declares, else what the tensors are."""
     for key in ("checkpoint.dtype", "checkpoint.tensor_dtypes"):
-        value = case.context.checkpoint.get(fact(key).path)
+        value = case.context.checkpoint.get(row_of(key).path)
         if isinstance(value, (list, tuple)):
             value = value[0] if len(value) == 1 else None
         if isinstance(value, str):
@@ -87,7 +87,7 @@ def _prefix_caching(case: Case) -> Told:
 def _samples(case: Case) -> Told:
     sampled = declared(case.context, "do_sample") is True
     return seen(
-        "sampling.do_sample", sampled, "generation_config.json" if sampled else "the library's default", By.RULE
+        ("sampling", "do_sample"), sampled, "generation_config.json" if sampled else "the library's default", By.RULE
     )
 
 
@@ -101,8 +101,8 @@ def _sampled(key: str, value: Any) -> Rule:
         if key == "repetition_penalty" and _batches(case):
             return seen("sampling.repetition_penalty", 1.0, "continuous batching drops it", By.RULE)
         if said is not None:
-            return seen(f"sampling.{key}", said, "generation_config.json", By.RULE)
-        return seen(f"sampling.{key}", value, "the library's default", By.DEFAULT)
+            return seen(("sampling", key), said, "generation_config.json", By.RULE)
+        return seen(("sampling", key), value, "the library's default", By.DEFAULT)
 
     says = "0 (greedy) unless generation_config.json says do_sample" if key == "temperature" else ""
     return Rule(fact=f"sampling.{key}", work=work, says=says or f"generation_config.json, else {value}")
@@ -149,9 +149,9 @@ def effective(given: Given | None, context: Context) -> Iterator[Told]:
     held = values(given.readings) if given else {}
     reason = f"the defaults of transformers serve {context.version} were not read"
     for key in _MOVED:
-        if fact(key).path not in held:
+        if row_of(key).path not in held:
             yield Unobserved(
-                fact(key).path, reason, f"set the option, or use a release that was read: {OLDEST} to {NEWEST}"
+                row_of(key).path, reason, f"set the option, or use a release that was read: {OLDEST} to {NEWEST}"
             )
 
 
