@@ -22,7 +22,7 @@ from lockllm.canary.probes import Probe
 from lockllm.canary.statistics import Run
 from lockllm.errors import WorldError
 from lockllm.observe.web import http_answer
-from lockllm.observe.web.http import Server
+from lockllm.observe.web.http import Address
 from lockllm.observe.web.http_answer import Broken, Late, Raw
 
 _TOP = 12  # tokens at the first position that a baseline keeps
@@ -31,6 +31,7 @@ _ASKED_RAW = (20, 5, 0)
 _MOST_WAIT = 30.0  # seconds for one Retry-After
 _TRIES = 4
 _BUSY = (429, 503)
+_NO_REFUSAL = (401, 403, 408)  # they say nothing about the model
 _CHAT, _TEXT = "/v1/chat/completions", "/v1/completions"
 
 
@@ -67,10 +68,10 @@ ROUND_CONDITIONS = (
 class Client:
     """A server, and how it is asked. Threads may share it."""
 
-    def __init__(self, server: Server, headers: Mapping[str, str], *, seconds: float, model: str = "") -> None:
+    def __init__(self, server: Address, headers: Mapping[str, str], *, seconds: float, model: str = "") -> None:
         self._server, self._headers, self._seconds = server, dict(headers), seconds
         self.endpoint = Endpoint(model=model)
-        self.requests = 0
+        self.trouble = ""  # why the last request without an answer had none
         self._lock = threading.Lock()
         self._fingerprints: set[str] = set()
 
@@ -80,7 +81,9 @@ class Client:
         """Find out the model's name, the context length, and which fields the server takes. WorldError where it does not answer."""
         listed = self._get("/v1/models")
         first = next((each for each in _list(listed, "data") if isinstance(each, dict)), {})
-        context = next((n for n in (first.get("max_model_len"), self._slot_context()) if isinstance(n, int) and n > 0), 0)
+        context = next(
+            (n for n in (first.get("max_model_len"), self._slot_context()) if isinstance(n, int) and n > 0), 0
+        )
         self.endpoint = Endpoint(model=self.endpoint.model or str(first.get("id") or "default"), context=context)
         chat = Probe(name="chat", group="chat", messages=(("user", "Hello"),))
         text = Probe(name="raw", group="raw", prompt="Hello")
@@ -94,27 +97,27 @@ class Client:
             if self._takes(text, completions=True, prompt_logprobs=prompt_logprobs, raw_logprobs=raw):
                 self._learn(completions=True, prompt_logprobs=prompt_logprobs, raw_logprobs=raw)
                 break
+        if context and self.endpoint.completions:
+            eight = self.ask(Probe(name="long", group="long", prompt=probes.long_prompt(8)))
+            if eight is not None and eight.prompt_tokens:
+                self._learn(sentences=probes.fitting_sentences(context, eight.prompt_tokens))
         if self._takes(chat, cold=True):
             self._learn(cold=True)
-        sampled = Probe(name="s", group="sampled", messages=(("user", "Tell me a very short story."),), max_tokens=8, seed=7)
-        answers = [self.ask(sampled) for _ in range(2)]
-        self._learn(seeds=all(answers) and answers[0].text == answers[1].text if all(answers) else False)  # type: ignore[union-attr]
+        sampled = Probe(
+            name="s", group="sampled", messages=(("user", "Tell me a very short story."),), max_tokens=8, seed=7
+        )
+        texts = [answer.text for answer in (self.ask(sampled), self.ask(sampled)) if answer is not None]
+        self._learn(seeds=len(texts) == 2 and texts[0] == texts[1])
 
-    def use(self, endpoint: Endpoint) -> None:
-        """Ask as a baseline was asked."""
-        self.endpoint = endpoint
-
-    @property
-    def fingerprints(self) -> tuple[str, ...]:
-        """Every `system_fingerprint` that answers had."""
-        return tuple(sorted(self._fingerprints))
+    def finished(self) -> Endpoint:
+        """The endpoint with what its answers told meanwhile."""
+        return msgspec.structs.replace(self.endpoint, fingerprints=tuple(sorted(self._fingerprints)))
 
     # asking
 
     def ask(self, probe: Probe, *, cold: bool = False) -> Answer | None:
         """The answer to one probe, with a few tries where the server is busy; None where none came."""
-        answer = self._answer(probe, self.endpoint, cold=cold)
-        return answer
+        return self._answer(probe, self.endpoint, cold=cold)
 
     def run(self, every: Sequence[Probe], condition: Condition, done: Callable[[], None] = lambda: None) -> Run:
         """One run: every probe once, in order, under a condition."""
@@ -134,7 +137,13 @@ class Client:
     @contextlib.contextmanager
     def _neighbors(self, count: int) -> Iterator[None]:
         stop = threading.Event()
-        busy = Probe(name="neighbor", group="chat", messages=(("user", "Write a long story about a journey."),), max_tokens=48, seed=1)
+        busy = Probe(
+            name="neighbor",
+            group="chat",
+            messages=(("user", "Write a long story about a journey."),),
+            max_tokens=48,
+            seed=1,
+        )
 
         def chatter() -> None:
             while not stop.is_set():
@@ -157,7 +166,7 @@ class Client:
         if answer is None or answer.status:
             return False
         if fields.get("prompt_logprobs"):
-            return True if answer.prompt or answer.first else False
+            return bool(answer.prompt)
         return not (fields.get("chat_logprobs") or fields.get("raw_logprobs")) or bool(answer.first)
 
     def _learn(self, **fields: Any) -> None:
@@ -177,7 +186,10 @@ class Client:
         if raw is None:
             return None
         if raw.status != 200:
-            return Answer(status=raw.status) if 400 <= raw.status < 500 and raw.status not in (401, 403, 408, *_BUSY) else None
+            if 400 <= raw.status < 500 and raw.status not in _NO_REFUSAL:
+                return Answer(status=raw.status)
+            self.trouble = f"{path} answers {raw.status}"
+            return None
         try:
             decoded = msgspec.json.decode(raw.body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -207,14 +219,17 @@ class Client:
         origin = (server.scheme, server.host, server.port)
         pause = 0.5
         for attempt in range(tries):
-            with self._lock:
-                self.requests += 1
             try:
-                raw = http_answer.exchange(origin, method, server.root + path, body, headers, time.monotonic() + self._seconds)
-            except (OSError, http.client.HTTPException, Broken, Late, UnicodeError):
+                raw = http_answer.exchange(
+                    origin, method, server.root + path, body, headers, time.monotonic() + self._seconds
+                )
+            except (OSError, http.client.HTTPException, Broken, Late, UnicodeError) as error:
                 raw = None
-            if raw is not None and raw.status not in _BUSY:
-                return raw
+                self.trouble = f"{path}: {_why(error)}"
+            if raw is not None:
+                if raw.status not in _BUSY:
+                    return raw
+                self.trouble = f"{path} answers {raw.status}"
             if attempt + 1 < tries:
                 time.sleep(min(_MOST_WAIT, _retry_after(raw) or pause))
                 pause *= 2
@@ -294,12 +309,20 @@ def _prompt(positions: Any) -> tuple[float, ...]:
     return tuple(numbers)
 
 
+def _why(error: Exception) -> str:
+    if isinstance(error, (TimeoutError, Late)):
+        return "no whole answer in time"
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there"
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__)[:200]
+
+
 def _retry_after(raw: Raw | None) -> float | None:
     try:
         seconds = float((raw.headers if raw else {}).get("retry-after", ""))
     except ValueError:
         return None
-    return seconds if 0 <= seconds else None
+    return seconds if seconds >= 0 else None
 
 
 def _list(body: Any, key: str) -> list[Any]:
@@ -329,5 +352,5 @@ def record(
 
 def chosen(endpoint: Endpoint, groups: Collection[str] = probes.GROUPS) -> tuple[Probe, ...]:
     """The probes that an endpoint can answer."""
-    every = probes.of_groups(probes.probes(endpoint.context or None), groups)
+    every = probes.of_groups(probes.probes(endpoint.sentences), groups)
     return tuple(probe for probe in every if probe.chat or endpoint.completions)

@@ -32,6 +32,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seeds: bool = False
     cold: bool = False  # whether a request can leave the prefix cache out
     context: int = 0  # tokens, 0: not told
+    sentences: int = 0  # length of the long prompt
     fingerprints: tuple[str, ...] = ()  # system_fingerprint of the answers
 
 
@@ -123,7 +124,9 @@ def read(text: bytes, name: str) -> Baseline:
         raise CanaryError(f"this is no baseline: {error}", where=name, fix=_MAKE) from error
     if version.canary_version != FORMAT:
         fix = "upgrade lockllm here, or record the baseline again"
-        raise CanaryError(f"canary_version is {version.canary_version}, this release reads {FORMAT}", where=name, fix=fix)
+        raise CanaryError(
+            f"canary_version is {version.canary_version}, this release reads {FORMAT}", where=name, fix=fix
+        )
     if version.probes_version != probes.VERSION:
         what = f"the baseline was made with probes {version.probes_version}, this release asks probes {probes.VERSION}"
         raise CanaryError(what, where=name, fix="record it again: lockllm canary record --update")

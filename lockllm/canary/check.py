@@ -16,6 +16,7 @@ from lockllm.canary.statistics import ROUNDS, Judged, Run, judge
 Ask = Callable[[int, Collection[str]], Run]
 """Round (from 0) and groups -> the answers; asked under another condition each round."""
 
+_COMPUTED = frozenset({"raw", "chat"})
 _OTHER_MODEL = 1.0  # nats: 4 bit moved 0.7 on the smallest model measured, another model several
 
 
@@ -44,14 +45,17 @@ WEIGHTS = Kind(
     "log probabilities of plain completions moved: other weights, an adapter, dtype, quantization, KV cache, or kernels",
     ("checkpoint.*", "quantization.*", "adapters.*", "serve.dtype", "serve.kv_cache_dtype", "engine.*", "packages.*", "kernels.*"),
 )  # fmt: skip
-MODEL = Kind("another model", "log probabilities have nothing in common with the baseline's", ("checkpoint.*", "serve.model"))
+MODEL = Kind(
+    "another model", "log probabilities have nothing in common with the baseline's", ("checkpoint.*", "serve.model")
+)
 SAMPLING = Kind(
     "sampling defaults", "only texts that are sampled moved: what the model computes is as before", ("sampling.*", "engine.version"),
 )  # fmt: skip
 CONTEXT = Kind(
-    "context length or RoPE", "only the long prompt moved, or it is refused now", ("serve.max_model_len", "serve.rope*", "checkpoint.rope*"),
+    "context length or RoPE", "only the long prompt moved, or it is refused now",
+    ("serve.max_model_len", "serve.rope*", "checkpoint.rope*"),
 )  # fmt: skip
-REFUSED = Kind("refused requests", "requests that were answered are refused now", ("serve.*", "engine.version"))
+REFUSED = Kind("refused requests", "requests that were answered are refused now", ("serve.*", "engine.*"))
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,27 +76,30 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(baseline: Baseline, ask: Ask) -> Verdict:
     """Ask in rounds until every group of probes is settled."""
-    table = baseline.table()
-    groups = baseline.groups
+    table, groups = baseline.table(), baseline.groups
     rounds: list[Run] = []
     settled: dict[str, Judged] = {}
     unseen: set[str] = set()
     pending = set(groups)
-    requests = 0
-    for turn in range(ROUNDS):
-        run = ask(turn, pending)
-        requests += len(run)
-        rounds.append(run)
-        for group in sorted(pending):
-            judged = judge(table, group, rounds, groups[group])
+    while pending:
+        # texts follow from what the model computes: they are asked again only where that is settled
+        wanted = pending - {"sampled"} if pending & _COMPUTED and rounds else pending
+        rounds.append(ask(len(rounds), frozenset(wanted)))
+        for group in sorted(wanted):
+            taken = [run for run in rounds if any(probe in run for probe in groups[group])]
+            judged = judge(table, group, taken, groups[group])
             if judged is None:
                 unseen.add(group)
-                pending.discard(group)
-            elif judged.effect <= table.threshold(groups[group], len(rounds)) or turn == ROUNDS - 1:
+            elif judged.effect <= table.threshold(groups[group], judged.rounds) or judged.rounds >= ROUNDS:
                 settled[group] = judged
-                pending.discard(group)
-        if not pending:
+        pending -= settled.keys() | unseen
+        computed_moved = any(settled[group].moved for group in _COMPUTED if group in settled)
+        if computed_moved and not pending & _COMPUTED:
             break
+        if len(rounds) >= 2 * ROUNDS:  # answers stopped coming: what is still open was not seen often enough
+            unseen |= pending
+            break
+    requests = sum(len(run) for run in rounds)
     judged_groups = [settled[group] for group in groups if group in settled]
     moved = {each.group: each for each in judged_groups if each.moved}
     if moved:
@@ -131,7 +138,11 @@ def _refused(baseline: Baseline, rounds: Sequence[Run]) -> set[str]:
     for group, names in baseline.groups.items():
         for probe in names:
             answers = [run[probe] for run in rounds if probe in run]
-            if answers and all(answer.status for answer in answers) and not any(s.status for s in baseline.states[probe]):
+            if (
+                answers
+                and all(answer.status for answer in answers)
+                and not any(s.status for s in baseline.states[probe])
+            ):
                 groups.add(group)
     return groups
 

@@ -82,16 +82,16 @@ _SAMPLED = (
 _SEEDS = (11, 23, 47)
 
 _SENTENCE = "The old clock in the hall struck {} while rain fell on the roof of the house by the river. "
-_LONG_ROOM = 64  # tokens left for the template and the answer
+_LONG_ROOM = 64  # tokens left for special tokens and the answer
 
 
-def probes(context: int | None = None) -> tuple[Probe, ...]:
-    """Every probe. `context` is the context length in tokens that the long prompt is sized for; None leaves it out."""
+def probes(sentences: int = 0) -> tuple[Probe, ...]:
+    """Every probe. `sentences` is the length of the long prompt; 0 leaves it out."""
     made: list[Probe] = [Probe(name=f"count.{at}", group="count", messages=text) for at, text in enumerate(_COUNTED)]
     made += [Probe(name=f"raw.{at}", group="raw", prompt=text) for at, text in enumerate(_RAW)]
     made += [Probe(name=f"chat.{at}", group="chat", messages=(("user", text),)) for at, text in enumerate(_CHATS)]
-    if context is not None:
-        made.append(Probe(name="long.0", group="long", prompt=long_prompt(context)))
+    if sentences:
+        made.append(Probe(name="long.0", group="long", prompt=long_prompt(sentences)))
     made += [
         Probe(name=f"sampled.{at}.{seed}", group="sampled", messages=(("user", text),), max_tokens=8, seed=seed)
         for at, text in enumerate(_SAMPLED)
@@ -100,10 +100,14 @@ def probes(context: int | None = None) -> tuple[Probe, ...]:
     return tuple(made)
 
 
-def long_prompt(context: int) -> str:
-    """A text of nearly `context` tokens, at about 20 tokens a sentence for the usual tokenizers of English."""
-    sentences = max(1, (context - _LONG_ROOM) // 24)
+def long_prompt(sentences: int) -> str:
+    """A text of so many sentences, no two of which in a row are the same."""
     return "".join(_SENTENCE.format(at % 12 + 1) for at in range(sentences))
+
+
+def fitting_sentences(context: int, tokens_of_eight: int) -> int:
+    """How many sentences nearly fill a context of so many tokens, where eight of them have this many."""
+    return max(0, (context - _LONG_ROOM) * 8 // max(1, tokens_of_eight))
 
 
 def of_groups(every: Iterable[Probe], groups: Iterable[str]) -> tuple[Probe, ...]:

@@ -38,7 +38,9 @@ Run = Mapping[str, Answer]
 class Table:
     """The runs of a baseline as indexes of states, with the distances between all states of a probe worked out once."""
 
-    def __init__(self, states: Mapping[str, Sequence[Answer]], runs: Sequence[Mapping[str, int]], groups: Mapping[str, str]) -> None:
+    def __init__(
+        self, states: Mapping[str, Sequence[Answer]], runs: Sequence[Mapping[str, int]], groups: Mapping[str, str]
+    ) -> None:
         self._states, self._runs, self._groups = states, runs, groups
         self._between: dict[str, list[list[float]]] = {}
 

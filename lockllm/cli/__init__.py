@@ -24,6 +24,7 @@ COMMANDS = {
     "exec": "Verify a server about to be started, then start it.",
     "observe": "Record what this host shows, for use elsewhere.",
     "command": "Print the command that realizes a lock.",
+    "canary": "Tell numerical noise of a running server from a step in what it does.",
     "diff": "Compare two locks for review.",
     "inspect": "Print the facts and findings of a checkpoint, a command line or a start log.",
     "render": "Render a chat template as the engine would.",

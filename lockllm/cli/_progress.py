@@ -1,4 +1,4 @@
-"""Progress of hashing on stderr: one line, drawn again on a terminal; a plain line every few seconds elsewhere."""
+"""Progress of long work on stderr: one line, drawn again on a terminal; a plain line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -38,10 +38,38 @@ def hashing(*, enabled: bool = True, stream: TextIO | None = None) -> Iterator[P
         meter.close()
 
 
-class Meter:
-    """Bytes, rate and time left. `clock` counts seconds and never runs back."""
+@contextlib.contextmanager
+def requests(*, enabled: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """As `hashing`, for requests to a server."""
+    if not enabled or sys.stderr is None:
+        yield lambda done, total: None
+        return
+    meter = Meter(
+        sys.stderr, terminal=_is_terminal(sys.stderr), words=("asking", "asked"), amount=lambda n: f"{n:.0f} requests"
+    )
+    try:
+        yield meter.advance
+    finally:
+        meter.close()
 
-    def __init__(self, stream: TextIO, *, terminal: bool, clock: Callable[[], float] = time.monotonic) -> None:
+
+class Meter:
+    """How much is done, the rate, and the time left. `clock` counts seconds and never runs back.
+
+    `words`: the verb now and afterwards; `amount` writes a count with its unit.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        terminal: bool,
+        clock: Callable[[], float] = time.monotonic,
+        words: tuple[str, str] = ("hashing", "hashed"),
+        amount: Callable[[float], str] | None = None,
+    ) -> None:
+        self._words = words
+        self._amount = amount or size
         self._stream = stream
         self._terminal = terminal
         self._clock = clock
@@ -78,21 +106,23 @@ class Meter:
                 self._write("\r" + " " * self._written + "\r")
                 return
             seconds = max(self._clock() - self._begun, 0.001)
-            self._write(f"lockllm: hashed {size(self._done)} in {duration(seconds)}, {size(self._done / seconds)}/s\n")
+            self._write(
+                f"lockllm: {self._words[1]} {self._amount(self._done)} in {duration(seconds)}, {self._amount(self._done / seconds)}/s\n"
+            )
 
     def _draw(self, total: int, name: str) -> None:
         (since, before), (now, done) = self._samples[0], self._samples[-1]
         rate = (done - before) / (now - since) if now > since else 0.0
         share = min(done / total, 1.0) if total > 0 else 0.0
         left = f", {duration(max(total - done, 0) / rate)} left" if rate > 0 and total > 0 else ""
-        figures = f"{size(done)} of {size(total)}, {size(rate)}/s{left}"
+        figures = f"{self._amount(done)} of {self._amount(total)}, {self._amount(rate)}/s{left}"
         if not self._terminal:
             self._written = 1
-            self._write(f"lockllm: hashing: {figures} ({share:.0%})\n")
+            self._write(f"lockllm: {self._words[0]}: {figures} ({share:.0%})\n")
             return
         bar = "#" * round(share * _BAR)
         width = shutil.get_terminal_size((80, 24)).columns - 1
-        line = f"hashing [{bar:.<{_BAR}}] {share:4.0%}  {figures}  {name}"[:width]
+        line = f"{self._words[0]} [{bar:.<{_BAR}}] {share:4.0%}  {figures}  {name}"[:width]
         self._write("\r" + line + " " * max(self._written - len(line), 0))
         self._written = len(line)
 

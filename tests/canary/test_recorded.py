@@ -47,7 +47,10 @@ def table(runs: Sequence[Run]) -> Table:
 def baseline(recorded: dict[str, tuple[str, Run]], seed: int) -> list[str]:
     """Twenty runs under the conditions that a canary makes itself."""
     draw = random.Random(seed)
-    kinds = {kind: [name for name, (each, _) in recorded.items() if each == kind and name.startswith("noise")] for kind in OWN}
+    kinds = {
+        kind: [name for name, (each, _) in recorded.items() if each == kind and name.startswith("noise")]
+        for kind in OWN
+    }
     chosen = [name for kind in OWN for name in draw.sample(kinds[kind], 2)]
     rest = [name for kind in OWN for name in kinds[kind] if name not in chosen]
     return [*chosen, *draw.sample(rest, 4)]
@@ -94,7 +97,9 @@ STEPS = {  # a change of llama.cpp, alone -> the groups that move
 
 
 @pytest.mark.parametrize("change", STEPS)
-def test_the_groups_that_move_tell_the_template_from_the_weights(recorded: dict[str, tuple[str, Run]], change: str) -> None:
+def test_the_groups_that_move_tell_the_template_from_the_weights(
+    recorded: dict[str, tuple[str, Run]], change: str
+) -> None:
     made = table([recorded[name][1] for name in baseline(recorded, 1)])
     run = recorded[f"step_{change}"][1]
     moved = []
@@ -106,7 +111,9 @@ def test_the_groups_that_move_tell_the_template_from_the_weights(recorded: dict[
     assert " ".join(moved) == STEPS[change]
 
 
-def test_an_exact_engine_has_a_threshold_of_nothing_and_every_change_is_seen(recorded: dict[str, tuple[str, Run]]) -> None:
+def test_an_exact_engine_has_a_threshold_of_nothing_and_every_change_is_seen(
+    recorded: dict[str, tuple[str, Run]],
+) -> None:
     same = [recorded[f"v_{name}"][1] for name in ("base", "base2", "base_load", "noprefix")]
     made = table(same * 5)
     for name, expected in {
