@@ -6,7 +6,7 @@ INSTALL := -m pip install -qq --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-vllm test-hub readme lint types contracts schemas check-schemas bench fuzz mutate refresh-check clean
+.PHONY: help install demo test test-canary test-vllm test-hub readme lint types contracts schemas check-schemas bench fuzz mutate refresh-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 15
@@ -55,7 +55,10 @@ demo: .demo/stamp  ## the main job on a real server: lock, verify, a change, the
 	@.demo/venv/bin/python -m examples.demo
 
 test: .venv/stamp .venv-transformers/stamp  ## every test but vLLM's, against real servers
-	$(PYTEST) -n 2 --dist loadfile -m "not vllm"
+	$(PYTEST) -n 2 --dist loadfile -m "not vllm and not canary"
+
+test-canary: .venv/stamp  ## the canary's slow tests: more steps, gateways, history
+	$(PYTEST) -m canary
 
 # The environment takes 3 GB of disk, the server 3 GB of memory. Where either is short, this says so and ends well.
 test-vllm: .venv/stamp  ## the tests against vLLM on the CPU: 3 GB, a few minutes
