@@ -12,6 +12,8 @@ import msgspec
 
 from lockllm.canary.baseline import Baseline
 from lockllm.canary.statistics import ROUNDS, Judged, Run, judge
+from lockllm.facts.fact import Path
+from lockllm.facts.keys import Glob
 
 Ask = Callable[[int, Collection[str]], Run]
 """Round (from 0) and groups -> the answers; asked under another condition each round."""
@@ -46,7 +48,9 @@ WEIGHTS = Kind(
     ("checkpoint.*", "quantization.*", "adapters.*", "serve.dtype", "serve.kv_cache_dtype", "engine.*", "packages.*", "kernels.*"),
 )  # fmt: skip
 MODEL = Kind(
-    "another model", "log probabilities have nothing in common with the baseline's", ("checkpoint.*", "serve.model")
+    "another model",
+    "log probabilities have nothing in common with the baseline's",
+    ("checkpoint.*", "tokenizer.*", "adapters.*"),
 )
 SAMPLING = Kind(
     "sampling defaults", "only texts that are sampled moved: what the model computes is as before", ("sampling.*", "engine.version"),
@@ -130,6 +134,15 @@ def kinds(baseline: Baseline, moved: dict[str, Judged], rounds: Sequence[Run]) -
     if "long" in moved:
         return (CONTEXT,)
     return (SAMPLING,) if "chat" in baseline.groups else (SAMPLING, WEIGHTS, TEMPLATE)
+
+
+def locked_facts(verdict: Verdict, paths: Sequence[Path]) -> Verdict:
+    """The verdict with only such globs as choose a fact at `paths`: the command that it suggests runs as it is printed."""
+    narrowed = []
+    for kind in verdict.kinds:
+        globs = tuple(glob for glob in kind.facts if any(Glob(glob).matches(path) for path in paths))
+        narrowed.append(msgspec.structs.replace(kind, facts=globs or kind.facts))
+    return msgspec.structs.replace(verdict, kinds=narrowed)
 
 
 def _refused(baseline: Baseline, rounds: Sequence[Run]) -> set[str]:

@@ -161,6 +161,8 @@ def check(
     verdict = checking.check(recorded, ask)
     if verdict.status == "unknown" and client.trouble:
         verdict = msgspec.structs.replace(verdict, reason=f"{verdict.reason}: {client.trouble}")
+    if verdict.kinds and os.path.exists("llm.lock"):
+        verdict = checking.locked_facts(verdict, list(files.read_lock("llm.lock").values))
     click.echo(report.render(verdict, recorded, file, server, format_), nl=False)
     sys.stdout.flush()
     ctx.exit(verdict.exit_code)

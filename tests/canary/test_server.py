@@ -265,6 +265,13 @@ def test_simulated_checks_of_noise_hold_the_promised_rate(baselines: int, most: 
     assert alarms <= most
 
 
+def test_the_suggested_command_names_only_facts_that_the_lock_holds() -> None:
+    verdict = check.Verdict(status="step", groups=(), kinds=(check.WEIGHTS, check.SAMPLING))
+    narrowed = check.locked_facts(verdict, [("engine", "version"), ("serve", "dtype")])
+    assert [kind.facts for kind in narrowed.kinds] == [("serve.dtype", "engine.*"), ("engine.version",)]
+    assert narrowed.kinds[1].command == "lockllm verify --only 'engine.version'"
+
+
 def test_every_report_holds_the_verdict() -> None:
     made = baseline.build(
         [("x", {"count.0": Answer(prompt_tokens=3)})] * LEAST_RUNS, baseline.Endpoint(), made_at="2026-12-01"
