@@ -49,7 +49,11 @@ def environment(collector: Collector, request: Request, target: Target, engine: 
     edits, unread, bytecodes = _edits(request, target, target.environment, names)
     found, unseen, complete = packages.readings(target.environment, engine, request.packages, edits, request.edition)
     pinning = ("torch", *(engine.distributions if engine is not None else ()))
-    checks = (installed.unedited(edits, unread), installed.pinned(target.environment, pinning), bytecodes)
+    checks = (
+        installed.unedited(target.environment, edits, unread),
+        installed.pinned(target.environment, pinning),
+        bytecodes,
+    )
     collector.add([*found, *unseen, *(check for check in checks if check is not None)])
     collector.complete |= complete
     collector.warnings += target.environment.problems

@@ -45,7 +45,7 @@ def told(folder: Path) -> tuple[str, CheckStatus]:
     here = environment(folder)
     edits, unread, _ = installed.touched(here, ["vllm"])
     value = packages.readings(here, None, ["vllm"], edits, 2)[0][0].value
-    check = installed.unedited(edits, unread)
+    check = installed.unedited(here, edits, unread)
     assert check is not None
     return value, check.status
 
@@ -255,8 +255,9 @@ def test_large_files_that_moved_are_told_and_no_pass(tmp_path: Path) -> None:
     record = tmp_path / "vllm-0.33.0.dist-info/RECORD"
     record.write_text(f"vllm/_C.abi3.so,sha256=abc,{300 << 20}\n")
     os.utime(tmp_path / "vllm/_C.abi3.so")
-    edits, unread, _ = installed.touched(environment(tmp_path), ["vllm"])
-    check = installed.unedited(edits, unread)
+    here = environment(tmp_path)
+    edits, unread, _ = installed.touched(here, ["vllm"])
+    check = installed.unedited(here, edits, unread)
     assert check is not None
     assert check.status is CheckStatus.UNKNOWN
     assert "vllm/_C.abi3.so" in check.detail

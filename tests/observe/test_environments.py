@@ -304,6 +304,6 @@ def test_edited_packages_are_told_where_depth_is_asked_for(home: Path) -> None:
     edits = installed.edits(found, ["xgrammar", "vllm", "gone"])
     values = [packages.readings(found, None, ["xgrammar"], each)[0][0].value for each in (None, edits)]
     assert values == ["0.1.25", "0.1.25 (edited)"]
-    check = installed.unedited(edits)
+    check = installed.unedited(found, edits)
     assert check is not None
     assert (check.status.value, check.detail) == ("fail", "differ from RECORD: xgrammar: xgrammar/a.py")

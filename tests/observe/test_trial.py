@@ -133,18 +133,19 @@ def test_edited_files_are_told_by_name(tmp_path: Path) -> None:
     hosts.install(tmp_path, "vllm", "0.33.0", files=files)
     hosts.install(tmp_path, "torch", "2.8.0", files={"torch/__init__.py": "\n"})
     environment = environments.build("test", tmp_path, "3.11.7", (tmp_path,))
-    good = installed.unedited(installed.edits(environment, ["vllm", "torch", "none"]))
+    good = installed.unedited(environment, installed.edits(environment, ["vllm", "torch", "none"]))
     assert good is not None
     assert (good.status.value, good.detail) == ("pass", "the files of 2 packages are as RECORD says")
     for name in "abcd":
         (tmp_path / "vllm" / f"{name}.py").write_text("x = 2\n")
     (tmp_path / "torch/__init__.py").unlink()
-    bad = installed.unedited(installed.edits(environment, ["vllm", "torch"]))
+    bad = installed.unedited(environment, installed.edits(environment, ["vllm", "torch"]))
     assert bad is not None
     assert bad.detail == (
         "differ from RECORD: torch: torch/__init__.py; vllm: vllm/a.py, vllm/b.py, vllm/c.py and 1 more"
     )
-    assert installed.unedited({}) is None
+    assert bad.fix == "install them again: pip install --force-reinstall --no-deps torch==2.8.0 vllm==0.33.0"
+    assert installed.unedited(environment, {}) is None
 
 
 @pytest.mark.parametrize(

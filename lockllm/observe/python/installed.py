@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -60,15 +61,18 @@ def _recorded(environment: Environment, wanted: Iterable[str]) -> Iterator[Distr
             yield one
 
 
-def unedited(found: Edits, unread: Sequence[str] | None = None) -> Check | None:
-    """The finding on edited files, with the names of some. `unread`: files that were not read, where not all were."""
+def unedited(environment: Environment, found: Edits, unread: Sequence[str] | None = None) -> Check | None:
+    """The finding on edited files, with the names of some. `unread`: files that were not read, where not all were.
+
+    The fix names the installed versions: without them pip installs the newest.
+    """
     if not found:
         return None
     name = "check.packages_unedited"
     told = {each: files for each, files in found.items() if files}
     if told:
         detail = "; ".join(f"{each}: {_some(files)}" for each, files in told.items())
-        again = " ".join(sorted(told))
+        again = shlex.join(f"{each}=={environment.distributions[each].version}" for each in sorted(told))
         fix = f"install {'it' if len(told) == 1 else 'them'} again: pip install --force-reinstall --no-deps {again}"
         return Check(name, CheckStatus.FAIL, f"differ from RECORD: {detail}", "RECORD", fix)
     if unread:
