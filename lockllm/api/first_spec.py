@@ -17,6 +17,8 @@ from lockllm.errors import UsageError
 from lockllm.facts.fact import Path
 from lockllm.facts.observation import Absent, Raw, Reading, values
 
+_OWN_COMMAND = "the engine's own command line"
+
 
 def of_checkpoint(path: str, engine: str | None, folder: str) -> Start:
     """A spec for the files at a path: by repository where they lie in the Hub's cache, else by path."""
@@ -36,11 +38,12 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
 
     first = plan(argv, environ, cwd)
     if first.given is None:
-        why = first.warnings[0] if first.warnings else "it starts no engine known to lockllm"
+        told = first.unwrapped.warnings[-1:] if first.unwrapped.opaque else first.warnings[:1]
+        why, _, fix = (told[0] if told else "it starts no engine known to lockllm").partition("; give ")
         raise UsageError(
             f"the command cannot be read as a server's: {why}",
             where=os.path.basename(argv[0]) if argv else "",  # the other words may hold a key
-            fix="give the engine's own command line",
+            fix=f"give {fix or _OWN_COMMAND}",
         )
     world = World()
     version = world.installed(first.given.engine)
@@ -49,11 +52,9 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
     given = planned.given or first.given
     repo = path = revision = None
     notes = list(planned.warnings)
-    if given.model is not None:
+    if given.model is not None and not unresolved(given.model.text):
         located = place(planned, given.model.text)
-        if unresolved(given.model.text):
-            notes.append(f"the checkpoint is {given.model.text}, which contains a variable that is not set here")
-        elif (located is not None and os.path.exists(located)) or given.model.text.startswith(("/", "./", "../", "~")):
+        if (located is not None and os.path.exists(located)) or given.model.text.startswith(("/", "./", "../", "~")):
             path = _relative(located or given.model.text, folder)
         else:
             repo, revision = given.model.text, given.model.revision

@@ -19,6 +19,10 @@ _PLACES = frozenset({"generation_config"})
 """Settings whose `auto` is a value of its own in every engine: it names a place to look, and nothing replaces it."""
 
 
+_OF_KUBERNETES = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_.-]*\)")
+"""How Kubernetes refers to a variable in `command` and `args`."""
+
+
 class Collect:
     """Mutable while a command line is walked; `given()` ends it."""
 
@@ -173,11 +177,29 @@ class Collect:
         told = {each.path: each for each in reversed(self.unread)}
         return (each for path, each in told.items() if self.template is None or path[0] not in _OF_TEMPLATE)
 
+    def _not_filled_in(self) -> None:
+        """Values that hold a variable which nobody filled in, each by the place that gives it."""
+        held = [(str(each.source), _text(each.value)) for each in self.readings.values()]
+        models = (self.model, self.tokenizer, self.draft, *self.adapters.values())
+        held += [(each.source, each.text) for each in models if each is not None]
+        held += [(each.source, each.path) for several in self.paths.values() for each in several]
+        places = sorted({source for source, text in held if unresolved(text)})
+        if not places:
+            return
+        what = (
+            "contains a variable that is not set here"
+            if len(places) == 1
+            else "contain variables that are not set here"
+        )
+        told = f"{', '.join(places[:8])} {what}"
+        names = sorted({name for _, text in held if unresolved(text) for name in _OF_KUBERNETES.findall(str(text))})
+        if names:
+            told += f"; Kubernetes alone fills in {', '.join(names[:8])}: write the value in its place"
+        self.warnings.append(told)
+
     def given(self) -> Given:
         """All of it."""
-        open_ = sorted({str(reading.source) for reading in self.readings.values() if unresolved(_text(reading.value))})
-        if open_:
-            self.warnings.append(f"not filled in here: {', '.join(open_[:8])}")
+        self._not_filled_in()
         return Given(
             engine=self.engine,
             readings=tuple(self.readings.values()),

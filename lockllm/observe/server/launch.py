@@ -19,7 +19,7 @@ from lockllm.observe.python.environments import Environment
 from lockllm.observe.safe import files
 from lockllm.observe.server.command_line import Plan
 
-FIX = "give exec the engine's command itself"
+FIX = "give exec the engine's command itself; in a script, write `exec lockllm exec -- COMMAND`"
 _FOLDERS = frozenset({"/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/local/sbin"})
 _MANY = frozenset({"busybox", "coreutils", "toybox"})
 """Programs that are several: which of them is meant, the name says by which they are started."""
