@@ -280,7 +280,7 @@ def test_a_package_of_another_python_in_the_way_ends_with_4(tmp_path: Path) -> N
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from lockllm.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 4
-    assert done.stderr.startswith("lockllm: a package that it needs cannot be imported: SyntaxError")
+    assert done.stderr.startswith("lockllm: a package it needs cannot be imported: SyntaxError")
     assert "Traceback" not in done.stderr
 
 
