@@ -12,6 +12,7 @@ from lockllm.engines.kernel.release_data import shape_word
 from lockllm.engines.kernel.releases import spans
 from lockllm.engines.kernel.values import Kind
 from lockllm.engines.sglang import installed_options, options
+from lockllm.engines.source.modules import Unknown
 from lockllm.facts import variables
 from tools.refresh.snapshot import Snapshot
 from tools.refresh.values import choices, constant
@@ -29,11 +30,14 @@ def read(release: str, sources: Mapping[str, str]) -> Snapshot:
     _, _, parser = installed_options.followed(sources)
     values: dict[str, frozenset[str]] = {}
     defaults: dict[str, Any] = {}
+    unread: set[str] = set()
     for each in parser.added:
         option = told.table.flags[each.flags[0]][0]
         name = option.name
         if name not in values and (few := choices(each.named.get("choices"))) is not None:
             values[name] = few
+        if isinstance(each.named.get("choices"), Unknown):
+            unread.add(name)
         stated = each.named.get("default", False if each.named.get("action") == "store_true" else None)
         default = constant(getattr(stated, "value", stated))
         default = False if default is None and name in told.standing else default  # its action states none
@@ -41,6 +45,7 @@ def read(release: str, sources: Mapping[str, str]) -> Snapshot:
             defaults[name] = default
     return Snapshot(
         release=release, values=values, defaults=defaults, variables=frozenset(_variables(sources)), doubts=told.doubts,
+        unread=frozenset(unread),
         options={each.name: _spelling(each, told.standing.get(each.name, "")) for each in told.table.options},
     )  # fmt: skip
 

@@ -28,6 +28,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     defaults: Mapping[str, Any] = {}
     variables: frozenset[str] = frozenset()  # those that its own table of variables holds
     rules: Mapping[str, str] = {}  # rule -> digest of the function that it was read from; empty: the function is gone
+    unread: frozenset[str] = frozenset()  # options whose list of words only a run tells: what was known of them stays
     doubts: tuple[str, ...] = ()  # reasons for which the release may have more than was found
 
     def section(self, name: str) -> Mapping[str, Any]:
@@ -45,7 +46,11 @@ def merged(data: ReleaseData, told: Snapshot) -> ReleaseData:
         rows = {}
         for path in sorted({*before, *told.section(name)}):
             states = {each: _state(name, before.get(path, ()), each) for each in data.releases}
-            states[told.release] = told.section(name).get(path, NOTHING)
+            if name != "values" or path not in told.unread:
+                states[told.release] = told.section(name).get(path, NOTHING)
+            elif told.release not in states:
+                earlier = [each for each in data.releases if order(each) < order(told.release)]
+                states[told.release] = states[earlier[-1]] if earlier else NOTHING
             rows[path] = steps(releases, states, name in LISTS)
         sections[name] = {path: row for path, row in rows.items() if row}
     return ReleaseData(releases=releases, **sections)

@@ -11,7 +11,7 @@ from lockllm.engines.kernel.argparse import Option
 from lockllm.engines.kernel.release_data import shape_word
 from lockllm.engines.source.constants import literals
 from lockllm.engines.source.installed import placed
-from lockllm.engines.source.modules import Class, Field, Generic, spelled
+from lockllm.engines.source.modules import Class, Field, Generic, Unknown, spelled
 from lockllm.engines.source.parsers import Added, Follower
 from lockllm.engines.vllm import installed_options, options
 from lockllm.engines.vllm.config_classes import config_class, hints_of
@@ -40,10 +40,13 @@ def read(release: str, sources: Mapping[str, str]) -> Snapshot:
     values: dict[str, frozenset[str]] = {}
     keys: dict[str, frozenset[str]] = {}
     defaults: dict[str, Any] = {}
+    unread: set[str] = set()
     for each in parser.added:
         option = told.table.flags[each.flags[0]][0]
         if option.name not in values and (few := choices(each.named.get("choices"))) is not None:
             values[option.name] = few
+        if isinstance(each.named.get("choices"), Unknown):
+            unread.add(option.name)
         default = constant(_default(each))
         if option.name not in defaults and default is not ...:
             defaults[option.name] = default
@@ -58,6 +61,7 @@ def read(release: str, sources: Mapping[str, str]) -> Snapshot:
     return Snapshot(
         release=release, options={each.name: spelling(each) for each in told.table.options}, values=values, keys=keys,
         registered=_registered(follower), defaults=defaults, variables=frozenset(_variables(sources)), doubts=told.doubts,
+        unread=frozenset(unread),
     )  # fmt: skip
 
 
