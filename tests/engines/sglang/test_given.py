@@ -184,7 +184,8 @@ def test_a_variable_that_the_release_no_longer_reads_is_told() -> None:
     ("name", "version", "read"),
     [
         ("SGLANG_DEFAULT_THINKING", "0.5.10", False),  # first seen in 0.5.12
-        ("SGLANG_DEFAULT_THINKING", "0.5.11", True),  # between two that were read it may be there
+        ("SGLANG_DEFAULT_THINKING", "0.5.11", False),
+        ("SGLANG_DEFAULT_THINKING", "0.5.11.post1", True),  # between two that were read it may be there
         ("SGLANG_DEFAULT_THINKING", "0.5.12", True),
         ("SGLANG_TRITON_DECODE_ATTN_STATIC_KV_SPLITS", "0.4.4", False),
         ("SGLANG_TRITON_DECODE_ATTN_STATIC_KV_SPLITS", "0.5.23", True),

@@ -41,4 +41,4 @@ def test_the_block_size_of_other_attention_is_not_told(architecture: str) -> Non
 
 def test_a_switch_that_the_parser_leaves_none_is_off() -> None:
     assert left_out("enable_lora", "0.33.0") == (None, False)
-    assert left_out("enable_lora", "0.30.0") == (False,)
+    assert left_out("enable_lora", "0.23.0") == (False,)
