@@ -58,7 +58,7 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
             path = _relative(located or given.model.text, folder)
         else:
             repo, revision = given.model.text, given.model.revision
-    paths, unsaid = _named(given, lambda name: place(planned, name), folder)
+    paths, missing = _named(given, lambda name: place(planned, name), folder)
     return Start(
         engine=given.engine,
         version=version,
@@ -68,51 +68,50 @@ def of_command(argv: tuple[str, ...], environ: Mapping[str, str], cwd: str, fold
         readings=(*given.readings, *given.env, *planned.readings),
         auto=given.auto,
         paths=paths,
-        notes=(*notes, *unsaid),
+        notes=(*notes, *missing),
     )
 
 
-def _named(
-    given: engines.Given, located: Callable[[str], str | None], folder: str
-) -> tuple[dict[Path, Any], list[str]]:
-    """The files and folders that a command names beside its checkpoint, as a spec names them; and those that are not here."""
-    found: dict[Path, Any] = {}
-    missing: list[str] = []
+def _named(given: engines.Given, locate: Callable[[str], str | None], folder: str) -> tuple[dict[Path, Any], list[str]]:
+    """The files and folders that a command names besides its checkpoint, as a spec names them; and notes on missing ones."""
+    named: dict[Path, Any] = {}
+    notes: list[str] = []
 
-    def told(text: str, *, or_name: bool) -> str:
-        where = located(text)
-        if where is not None and os.path.exists(where):
-            return _relative(where, folder)
+    def spelled(text: str, *, or_name: bool) -> str:
+        place = locate(text)
+        if place is not None and os.path.exists(place):
+            return _relative(place, folder)
         if not or_name:
-            missing.append(f"{text} is not here: lock on the host that has it, or with --observation")
+            notes.append(f"{text} is not here: lock on the host that has it, or with --observation")
         return text
 
     for one in given.paths:
-        value = one.form.format(told(one.path, or_name=one.or_name))
-        held = found.get(one.fact.path)
-        found[one.fact.path] = value if held is None else [*(held if isinstance(held, list) else [held]), value]
+        value = one.form.format(spelled(one.path, or_name=one.or_name))
+        former = named.get(one.fact.path)
+        several = former if isinstance(former, list) else [former]
+        named[one.fact.path] = value if former is None else [*several, value]
     for path, text in given.read_from.items():
-        found[path] = told(text, or_name=False)
-    beside: dict[Path, engines.Model | None] = {("tokenizer",): given.tokenizer, ("draft",): given.draft}
-    beside |= {("adapters", name): model for name, model in given.adapters.items()}
-    for prefix, model in beside.items():
+        named[path] = spelled(text, or_name=False)
+    models: dict[Path, engines.Model | None] = {("tokenizer",): given.tokenizer, ("draft",): given.draft}
+    models |= {("adapters", name): model for name, model in given.adapters.items()}
+    for prefix, model in models.items():
         if model is None or unresolved(model.text) or model == given.model:
             continue
-        where = located(model.text)
-        if (where is not None and os.path.exists(where)) or is_path(model.text):
+        place = locate(model.text)
+        if (place is not None and os.path.exists(place)) or is_path(model.text):
             key: Path = (*prefix, "path")
-            found[key] = told(model.text, or_name=False)
-    return found, missing
+            named[key] = spelled(model.text, or_name=False)
+    return named, notes
 
 
 def of_server(sources: Sources, folder: str) -> Start:
-    """A spec for what a running server shows: what its engine's defaults would give anyway is left out."""
+    """A spec for what a running server shows; values equal to its engine's defaults are omitted."""
     from lockllm.observe.server import locate
 
     request = host.request([], None, {**sources, "quick": True})
     seen, subject = host.look([], None, {**sources, "quick": True})
-    held = {path: value for path, value in values(seen.readings).items() if not isinstance(value, (Absent, Raw))}
-    engine = held.get(("engine", "name"))
+    shown = {path: value for path, value in values(seen.readings).items() if not isinstance(value, (Absent, Raw))}
+    engine = shown.get(("engine", "name"))
     if not isinstance(engine, str):
         raise UsageError(
             "no engine was recognized",
@@ -120,47 +119,50 @@ def of_server(sources: Sources, folder: str) -> Start:
             fix="name its process with --pid, or give its command: init -- CMD",
         )
     version, repo, commit = (
-        held.get(path) for path in (("engine", "version"), ("checkpoint", "repo"), ("checkpoint", "commit"))
+        shown.get(path) for path in (("engine", "version"), ("checkpoint", "repo"), ("checkpoint", "commit"))
     )
     if engines.identity(engine).own_registry:
-        commit = held.get(("checkpoint", "revision"))
-    found = locate.locate(request)
-    given = found.plan.given if found.plan is not None else None
-    lies = locate.checkpoint(request, found) if repo is None or _is_local(given, found.place) else None
-    local = _relative(lies[0], folder) if isinstance(lies, tuple) and lies[1] is None else None
-    paths, unsaid = _named(given, found.place, folder) if given is not None else ({}, [])
+        commit = shown.get(("checkpoint", "revision"))
+    server = locate.locate(request)
+    given = server.plan.given if server.plan is not None else None
+    place = locate.checkpoint(request, server) if repo is None or _is_local(given, server.place) else None
+    local = _relative(place[0], folder) if isinstance(place, tuple) and place[1] is None else None
+    paths, notes = _named(given, server.place, folder) if given is not None else ({}, [])
     return Start(
         engine=engine,
         version=version if isinstance(version, str) else None,
         repo=repo if isinstance(repo, str) and local is None else None,
         revision=commit if isinstance(commit, str) and isinstance(repo, str) and local is None else None,
         path=local,
-        readings=(*seen.readings, *_by_themselves(engine, held)),
+        readings=(*seen.readings, *_defaults(engine, shown)),
         paths={path: text for path, text in paths.items() if not str(text).startswith("/proc/")},
-        notes=tuple(unsaid),
+        notes=tuple(notes),
     )
 
 
-def _is_local(given: engines.Given | None, located: Callable[[str], str | None]) -> bool:
-    """Whether the server's own command names a folder or file that is there, whatever its endpoints call it."""
+def _is_local(given: engines.Given | None, locate: Callable[[str], str | None]) -> bool:
+    """Whether the server's own command names an existing folder or file, whatever its endpoints call it."""
     if given is None or given.model is None or unresolved(given.model.text):
         return False
-    where = located(given.model.text)
-    return where is not None and os.path.exists(where)
+    place = locate(given.model.text)
+    return place is not None and os.path.exists(place)
 
 
-def _by_themselves(engine: str, held: Mapping[Path, Any]) -> Iterator[Reading]:
-    """What the engine's rules and defaults give where nobody sets anything."""
+def _defaults(engine: str, shown: Mapping[Path, Any]) -> Iterator[Reading]:
+    """What the engine's rules and defaults determine if nobody sets anything."""
+    if not engines.known(engine):
+        return
     context = engines.Context(
-        version=str(held.get(("engine", "version")) or "") or None,
+        version=str(shown.get(("engine", "version")) or "") or None,
         checkpoint={
-            path: value for path, value in held.items() if path[0] in ("checkpoint", "quantization", "tokenizer")
+            path: value for path, value in shown.items() if path[0] in ("checkpoint", "quantization", "tokenizer")
         },
-        host={path: value for path, value in held.items() if path[0] == "host"},
-        packages={path[1]: str(value) for path, value in held.items() if path[0] == "packages" and len(path) == 2},
+        host={path: value for path, value in shown.items() if path[0] == "host"},
+        packages={path[1]: str(value) for path, value in shown.items() if path[0] == "packages" and len(path) == 2},
     )
-    told = engines.load(engine).effective(engines.Given(engine=engine), context) if engines.known(engine) else ()
-    return (each for each in told if isinstance(each, Reading))
+    for each in engines.load(engine).effective(engines.Given(engine=engine), context):
+        if isinstance(each, Reading):
+            yield each
 
 
 def _relative(path: str, folder: str) -> str:

@@ -108,13 +108,13 @@ def log(path: str, engine: str | None, version: str | None) -> Inspection:
             fix=f"name one of {', '.join(engines.names())}",
         )
     read = start_log.read(path, engine)
-    said = list(engines.load(engine).from_log(read.lines)) if not read.gap else []
+    shown = list(engines.load(engine).from_log(read.lines)) if not read.gap else []
     if read.gap:
-        said.append(Unobserved(("kernels",), read.gap, read.fix))
+        shown.append(Unobserved(("kernels",), read.gap, read.fix))
     return Inspection(
         subject=path,
-        readings=redaction.readings(each for each in said if isinstance(each, Reading)),
-        unobserved=tuple(redaction.gap(each) for each in said if isinstance(each, Unobserved)),
+        readings=redaction.readings(each for each in shown if isinstance(each, Reading)),
+        unobserved=tuple(redaction.gap(each) for each in shown if isinstance(each, Unobserved)),
         warnings=(read.note,) if read.note else (),
     )
 

@@ -1,4 +1,4 @@
-"""Texts of chat templates by their sha256, kept when they are locked or verified, so that a diff can show what moved."""
+"""Texts of chat templates by sha256, stored when they are locked or verified, so that a diff can show what changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 2**20
 
 
 def folder() -> str:
-    """Where the texts lie: below LOCKLLM_CACHE, else the user's cache."""
+    """The folder of the texts: in LOCKLLM_CACHE, else in the user's cache."""
     base = os.environ.get("LOCKLLM_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "lockllm"
     )
@@ -21,7 +21,7 @@ def folder() -> str:
 
 
 def keep(text: str) -> None:
-    """Remember a template's text; a cache that cannot be written is no reason to stop."""
+    """Store a template's text. A cache that cannot be written is ignored."""
     data = text.encode("utf-8", "surrogatepass")
     if len(data) > _LONGEST:
         return
@@ -33,7 +33,7 @@ def keep(text: str) -> None:
 
 
 def find(sha256: str) -> str | None:
-    """The text of that digest, if it was kept and still is that text."""
+    """The text with that digest, if it was stored and is unchanged."""
     if len(sha256) != 64 or not sha256.isalnum():
         return None
     try:
@@ -45,7 +45,7 @@ def find(sha256: str) -> str | None:
 
 
 def of(lock: Lock) -> str | None:
-    """The text of a lock's template: as it was kept, else as the Hub's cache on this machine holds it at that commit."""
+    """The text of a lock's template: as stored, else from the Hub's cache on this machine at that commit."""
     sha256 = lock.get("chat_template.sha256")
     if not isinstance(sha256, str):
         return None
@@ -63,12 +63,12 @@ def _cached(lock: Lock, sha256: str) -> str | None:
     place = hub.repo_folder(hub.cache_root(os.environ, os.path.expanduser("~")), repo)
     engine = lock.get("engine.name")
     try:
-        held = look(place, engine=engine, include=lock.include, exclude=lock.exclude, hashing="none", revision=commit)
+        looked = look(place, engine=engine, include=lock.include, exclude=lock.exclude, hashing="none", revision=commit)
     except (LockllmError, OSError):
         return None
-    templates = {key: text for key, text in held.gguf.items() if isinstance(text, str)}
-    found = resolve.resolve(held.read, held.names, engine, gguf=templates or None)
-    text = next((each.text for each in found.candidates if each.text is not None and each.sha256 == sha256), None)
+    templates = {key: text for key, text in looked.gguf.items() if isinstance(text, str)}
+    resolution = resolve.resolve(looked.read, looked.names, engine, gguf=templates or None)
+    text = next((each.text for each in resolution.candidates if each.text is not None and each.sha256 == sha256), None)
     if text is not None:
         keep(text)
     return text

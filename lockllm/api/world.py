@@ -1,4 +1,4 @@
-"""The world that `lock` asks: the serving environment, the package index, the checkpoint's place."""
+"""What `lock` asks: the serving environment, the package index, the Hub, and local files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WHOLE = frozenset({"check.files_complete", "check.links_resolve", "check.no_poi
 
 
 class World(msgspec.Struct, kw_only=True):
-    """What one run of `lock` may ask, as its options say."""
+    """What one run of `lock` may ask, by its options."""
 
     python: str | None = None
     gpu: str | None = None
@@ -63,7 +63,9 @@ class World(msgspec.Struct, kw_only=True):
         """The newest release in the package index."""
         if self.offline:
             raise ResolveError(
-                "the version of the engine is not known offline", where="--offline", fix="give an exact version"
+                "the engine's version is unknown, and --offline forbids looking it up",
+                where="--offline",
+                fix="give an exact version",
             )
         name = engines.identity(engine).package_index
         return releases.newest(name, inside) if name else None

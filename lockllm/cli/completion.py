@@ -26,9 +26,9 @@ def command(ctx: click.Context, shell: str | None) -> None:
     from click.shell_completion import get_completion_class
 
     name = shell or os.path.basename(os.environ.get("SHELL", ""))
-    found = get_completion_class(name) if name in SHELLS else None
-    if found is None:
+    completion = get_completion_class(name) if name in SHELLS else None
+    if completion is None:
         what = f"there is no completion script for the shell {name!r}" if name else "the variable SHELL is not set"
         raise UsageError(what, where="the command line" if shell else "the environment", fix=_FIX)
     root = ctx.find_root()
-    click.echo(found(root.command, {}, "lockllm", "_LOCKLLM_COMPLETE").source())
+    click.echo(completion(root.command, {}, "lockllm", "_LOCKLLM_COMPLETE").source())

@@ -395,7 +395,8 @@ def test_offline_asks_no_index(folder: Path, call: Call) -> None:
     spec(folder, base=SPEC.replace('"0.10.2"', '">=99"'))
     done = call("lock", "--offline")
     assert (done.code, done.err) == (
-        4, "lockllm: the version of the engine is not known offline\n  in    --offline\n  fix   give an exact version\n",
+        4, "lockllm: the engine's version is unknown, and --offline forbids looking it up\n"
+        "  in    --offline\n  fix   give an exact version\n",
     )  # fmt: skip
     spec(folder)
     assert call("lock", "--offline").code == 0

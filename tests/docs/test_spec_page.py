@@ -25,7 +25,7 @@ BLOCKS = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
 @pytest.mark.parametrize("text", BLOCKS)
 def test_every_spec_of_the_page_is_read(text: str) -> None:
     table = ("tool", "lockllm") if "[tool.lockllm" in text else ()
-    assert spec.read(text, "llm.toml", table=table, engines=engines).engine in engines.available()
+    assert spec.read(text, "llm.toml", table=table, engines=engines).engine in engines.names()
 
 
 def test_the_page_shows_every_table_that_is_no_group_of_facts() -> None:
@@ -45,7 +45,7 @@ def test_the_page_shows_every_table_that_is_no_group_of_facts() -> None:
 
 
 def test_the_page_names_every_engine_and_every_default_that_is_not_exact() -> None:
-    assert [name for name in engines.available() if f"`{name}`" not in TEXT] == []
+    assert [name for name in engines.names() if f"`{name}`" not in TEXT] == []
     assert [row.key for row in registry.ROWS if row.policy is not Policy.EXACT and f"`{row.key}`" not in TEXT] == []
 
 
