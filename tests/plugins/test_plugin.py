@@ -92,6 +92,12 @@ def test_inspect_reads_its_command_and_refuses_what_it_refuses(host: Host) -> No
     assert found["check.flags_accepted"] == "fail"
 
 
+def test_init_reads_its_command_in_the_text_of_a_shell(host: Host) -> None:
+    done = host.run("init", "--", "bash", "-c", "set -e; export A=1; exec acme-serve model --max-len 512 2>&1")
+    assert done.returncode == 0, done.stderr
+    assert "max_model_len = 512\n" in (host.folder / "llm.toml").read_text()
+
+
 def test_lock_holds_its_release_settings_and_template(locked: Host) -> None:
     text = (locked.folder / "llm.lock").read_text()
     for line in (

@@ -14,12 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from lockllm.engines.launch import shell
+from lockllm.engines.launch.forms import hint
 from lockllm.engines.launch.shell import Refused, Scope, Simple
 
 _LONGEST = 200_000
-_HINT = re.compile(
-    r"vllm|sglang|llama|text-generation-|ollama|trtllm|tensorrt_llm|lmdeploy|transformers|dynamo\.|tritonserver|mlc_llm"
-)
 _SETS = frozenset({"export", "readonly"})
 _OPAQUE = frozenset(
     "source . eval read declare typeset local alias shift getopts mapfile readarray let enable builtin coproc".split()
@@ -39,6 +37,12 @@ _PIECE = re.compile(r"\s*(\S+)")
 _ASSIGNS = re.compile(rf"\s*{shell.NAME}\+?=")
 _ONLY_ASSIGNS = re.compile(rf"\s*({shell.NAME}=[^\s$`]*\s*)+\Z")
 _LOST = "the words after the text only fill $0, $1 and so on, and reach no command"
+_HOSTS = re.compile(r"tritonserver|mlc_llm|dynamo\.")
+
+
+def _names_a_server(text: str) -> bool:
+    """Whether a piece of the text may start an engine, or a host of one."""
+    return bool(hint().search(text) or _HOSTS.search(text))
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,7 +252,7 @@ class _Walk:
         if word == "for":
             return set(re.findall(rf"for\s+({shell.NAME})", piece.text))
         if word in _OPAQUE:
-            if _HINT.search(piece.text):
+            if _names_a_server(piece.text):
                 self.unread.append((piece, f"`{word}` is the shell's own: what it runs is not read"))
             self.scope.tainted = f"`{word}`"
             return set()
@@ -281,7 +285,7 @@ class _Walk:
 
     def _not_read(self, piece: Piece, why: str) -> None:
         names = _named(piece.text, piece.word)
-        if names and not _HINT.search(piece.text):
+        if names and not _names_a_server(piece.text):
             self.exported |= names if piece.word == "export" else set()
             self._forget(names, "another command gives it" if "command for a word" in why else why)
             return
@@ -368,9 +372,9 @@ class _Walk:
     def _no_engine(self) -> Read:
         """The command that is nearest to one, or why there is none."""
         for piece, why in self.unread:
-            if _HINT.search(piece.text) or piece.word.startswith(("$", '"$')):
+            if _names_a_server(piece.text) or piece.word.startswith(("$", '"$')):
                 raise Refused(why)
-        likely = [command for piece, command in self.others if _HINT.search(piece.text)]
+        likely = [command for piece, command in self.others if _names_a_server(piece.text)]
         loud = [command for piece, command in self.others if piece.word not in _QUIET]
         if likely or loud:
             return (likely or loud)[-1]
