@@ -20,7 +20,7 @@ from tests.engines.future import SGLANG, SGLANG_VERSION, VERSION, VLLM
 from tools.refresh import __main__ as refresh
 from tools.refresh import packages, rules, snapshot, spans
 from tools.refresh.engines import ENGINES
-from tools.refresh.snapshot import Snapshot, merged
+from tools.refresh.snapshot import Snapshot, merge
 
 HERE = Path(__file__).parent / "data"
 RECORDED = sorted(HERE.glob("*.json"))
@@ -44,10 +44,10 @@ def test_refreshing_a_release_that_is_known_changes_nothing(path: Path) -> None:
     told = msgspec.json.decode(path.read_bytes(), type=Snapshot)
     before = data(engine)
     assert told.release in before.releases
-    assert snapshot.text(merged(before, told)) == snapshot.text(before)
+    assert snapshot.text(merge(before, told)) == snapshot.text(before)
     if engine == "vllm":
         held = spans.load(spans.place(ROOT))
-        assert spans.text(spans.merged(held, before.releases, told)) == spans.text(held)
+        assert spans.text(spans.merge(held, before.releases, told)) == spans.text(held)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -198,9 +198,9 @@ def test_a_function_that_is_not_there_has_no_digest(name: str) -> None:
 def test_a_rule_says_nothing_of_releases_before_it_was_read() -> None:
     table: rules.Sources = {"dtype": {"a.py:A.f": ["2.0", "0" * 16]}}
     texts = {"a.py": BODY.format("", "")}
-    assert list(rules.changed(table, "1.0", texts)) == []
-    assert list(rules.changed(table, "2.1", texts)) == [("dtype", "a.py:A.f", "is not as it was in 2.0")]
-    assert list(rules.changed(table, "2.1", {})) == [("dtype", "a.py:A.f", "is not there")]
+    assert list(rules.changed_sources(table, "1.0", texts)) == []
+    assert list(rules.changed_sources(table, "2.1", texts)) == [("dtype", "a.py:A.f", "is not as it was in 2.0")]
+    assert list(rules.changed_sources(table, "2.1", {})) == [("dtype", "a.py:A.f", "is not there")]
 
 
 RELEASES = ("1.0", "1.1", "1.2", "2.0")
@@ -224,9 +224,9 @@ def test_releases_merged_in_any_order_give_one_file_that_tells_each(
     snapshots = {release: Snapshot(release=release, **each) for release, each in zip(RELEASES, told, strict=True)}
     found = [ReleaseData(releases=()), ReleaseData(releases=())]
     for release in RELEASES:
-        found[0] = merged(found[0], snapshots[release])
+        found[0] = merge(found[0], snapshots[release])
     for release in (*order, *order[:2]):
-        found[1] = merged(found[1], snapshots[release])
+        found[1] = merge(found[1], snapshots[release])
     assert snapshot.text(found[0]) == snapshot.text(found[1])
     read = msgspec.json.decode(snapshot.text(found[0]), type=ReleaseData)
     for release, each in snapshots.items():
@@ -253,7 +253,7 @@ def test_releases_merged_in_any_order_give_one_file_that_tells_each(
 )
 def test_the_newest_release_begins_and_ends_spans(before: spans.Spans, reads: set[str], after: spans.Spans) -> None:
     told = Snapshot(release="2.0", options={}, variables=frozenset(reads))
-    assert spans.merged(before, RELEASES, told) == after
+    assert spans.merge(before, RELEASES, told) == after
 
 
 @pytest.mark.parametrize(
@@ -268,14 +268,16 @@ def test_the_newest_release_begins_and_ends_spans(before: spans.Spans, reads: se
 )
 def test_an_older_release_widens_spans_alone(before: spans.Spans, reads: set[str], after: spans.Spans) -> None:
     told = Snapshot(release="1.1", options={}, variables=frozenset(reads))
-    assert spans.merged(before, RELEASES, told) == after
+    assert spans.merge(before, RELEASES, told) == after
 
 
 def test_a_wheel_and_a_folder_of_packages_are_read_alike(tmp_path: Path) -> None:
     made = wheel(tmp_path / "made-up.whl", "vllm", "0.99.0+cpu", VLLM)
     with zipfile.ZipFile(made) as archive:
         archive.extractall(tmp_path / "site")
-    (one, texts), (other, files) = (packages.opened("vllm", str(tmp_path / name)) for name in ("made-up.whl", "site"))
+    (one, texts), (other, files) = (
+        packages.open_release("vllm", str(tmp_path / name)) for name in ("made-up.whl", "site")
+    )
     assert one == other == "0.99.0"
     assert dict(texts) == dict(files)
     assert ENGINES["vllm"].read(one, texts) == ENGINES["vllm"].read(other, files)
@@ -292,7 +294,7 @@ def test_a_release_is_recorded_as_json(checkout: Path) -> None:
     record = checkout / "record.json"
     refresh.main(["vllm", str(made), "--check", "--record", str(record), "--into", str(checkout)])
     assert msgspec.json.decode(record.read_bytes(), type=Snapshot) == ENGINES["vllm"].read(
-        *packages.opened("vllm", str(made))
+        *packages.open_release("vllm", str(made))
     )
     assert json.loads(record.read_text())["release"] == version
 

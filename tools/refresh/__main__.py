@@ -25,7 +25,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if asked.engine not in ENGINES:
         return compare.run(asked.engine, asked.release)
     engine = ENGINES[asked.engine]
-    releases = [*asked.release, *(packages.newest(engine.distribution, asked.newest) if asked.newest else ())]
+    releases = [*asked.release, *(packages.newest_releases(engine.distribution, asked.newest) if asked.newest else ())]
     if not releases:
         raise SystemExit("name a release, a wheel or a folder of installed packages, or --newest N")
     return max([_refresh(engine, each, asked) for each in releases])
@@ -46,21 +46,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _refresh(engine: Engine, asked: str, options: argparse.Namespace) -> int:
-    release, texts = packages.opened(engine.distribution, asked)
+    release, texts = packages.open_release(engine.distribution, asked)
     told = engine.read(release, texts)
     if options.record:
         with open(options.record, "w") as file:
-            file.write(recorded(told))
+            file.write(record(told))
     place = snapshot.place(options.into, engine.room)
     before = msgspec.json.decode(place.read_bytes(), type=ReleaseData)
-    after = snapshot.merged(before, told)
+    after = snapshot.merge(before, told)
     files = {place: snapshot.text(after)}
     if engine.room == "vllm":
         variables = spans.place(options.into)
-        files[variables] = spans.text(spans.merged(spans.load(variables), after.releases, told))
+        files[variables] = spans.text(spans.merge(spans.load(variables), after.releases, told))
     table = rules.place(options.into, engine.room)
     if options.rules_read:
-        files[table] = rules.text(rules.accepted(rules.load(table), release, texts))
+        files[table] = rules.text(rules.accept(rules.load(table), release, texts))
     moved = [path for path, text in files.items() if path.read_text() != text]
     for path in moved if not options.check else ():
         path.write_text(files[path])
@@ -70,7 +70,8 @@ def _refresh(engine: Engine, asked: str, options: argparse.Namespace) -> int:
     waiting = list(decisions(engine, before, after, told))
     if not options.rules_read:
         waiting += [
-            f"rule       {rule}: {name} {what}" for rule, name, what in rules.changed(rules.load(table), release, texts)
+            f"rule       {rule}: {name} {what}"
+            for rule, name, what in rules.changed_sources(rules.load(table), release, texts)
         ]
     print("to decide:" if waiting else "nothing to decide")
     for line in waiting:
@@ -78,7 +79,7 @@ def _refresh(engine: Engine, asked: str, options: argparse.Namespace) -> int:
     return int(bool(waiting) or (options.check and bool(moved)))
 
 
-def recorded(told: Snapshot) -> str:
+def record(told: Snapshot) -> str:
     """A release as JSON, for a test that has no wheel."""
     plain: Mapping[str, object] = msgspec.to_builtins(told, enc_hook=sorted)
     ordered = {name: sorted(held) if isinstance(held, set) else held for name, held in plain.items()}

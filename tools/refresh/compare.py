@@ -73,7 +73,7 @@ def _there(engine: str, program: Program, asked: str) -> tuple[str, frozenset[st
         return asked, frozenset(program.pattern.findall(path.read_text(errors="replace"))) - {"-h", "--help"}
     if not program.distribution:
         raise SystemExit(_how(engine, program))
-    release, texts = packages.opened(program.distribution, asked)
+    release, texts = packages.open_release(program.distribution, asked)
     return f"{program.distribution} {release}", frozenset(_added(program, texts))
 
 

@@ -31,7 +31,7 @@ ENGINES = {
         },
     ),
     "sglang": Engine(
-        room="sglang", distribution="sglang", read=sglang.read, variables=sglang.misplaced,
+        room="sglang", distribution="sglang", read=sglang.read, variables=sglang.wrong_marks,
         classes={
             "operational": sglang_options.OPERATIONAL, "per node": sglang_options.PER_NODE,
             "secret": sglang_options.SECRETS, "a fact": frozenset(sglang_options.FACTS),

@@ -55,7 +55,7 @@ class Folder(Mapping[str, str]):
         return sum(1 for _ in self)
 
 
-def opened(distribution: str, asked: str) -> tuple[str, Mapping[str, str]]:
+def open_release(distribution: str, asked: str) -> tuple[str, Mapping[str, str]]:
     """The release and the texts of what was asked for: a path, else a release of the package index."""
     path = Path(asked)
     if not path.exists():
@@ -69,7 +69,7 @@ def opened(distribution: str, asked: str) -> tuple[str, Mapping[str, str]]:
     return found.group(1).partition("+")[0], texts
 
 
-def newest(distribution: str, count: int) -> list[str]:
+def newest_releases(distribution: str, count: int) -> list[str]:
     """The newest releases of a distribution on the package index, oldest first; candidates and post-releases left out."""
     told = _pip("index", "versions", distribution)
     found = _AVAILABLE.search(told)

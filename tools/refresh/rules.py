@@ -34,7 +34,7 @@ def text(sources: Sources) -> str:
     return "{\n" + ",\n".join(rules) + "\n}\n"
 
 
-def changed(sources: Sources, release: str, texts: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def changed_sources(sources: Sources, release: str, texts: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """The rules whose source is another one in a release: rule, function, what happened. An older release says nothing."""
     for rule, functions in sources.items():
         for name, (read, digest) in functions.items():
@@ -47,7 +47,7 @@ def changed(sources: Sources, release: str, texts: Mapping[str, str]) -> Iterato
                 yield rule, name, f"is not as it was in {read}"
 
 
-def accepted(sources: Sources, release: str, texts: Mapping[str, str]) -> Sources:
+def accept(sources: Sources, release: str, texts: Mapping[str, str]) -> Sources:
     """The table with every function as it is in a release that a person has read now."""
     return {
         rule: {

@@ -70,7 +70,7 @@ def _variables(sources: Mapping[str, str]) -> Iterator[str]:
             yield from _ELSEWHERE.findall(sources[name])
 
 
-def misplaced(told: Snapshot, releases: Sequence[str]) -> Iterator[str]:
+def wrong_marks(told: Snapshot, releases: Sequence[str]) -> Iterator[str]:
     """Classed variables whose marks (`>=`, `<=`) say otherwise than this release does."""
     for row in variables.rows("sglang") if told.variables else ():
         if row.name.endswith("*") or not row.name.startswith(variables.PREFIXES["sglang"]):

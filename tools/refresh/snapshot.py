@@ -37,7 +37,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         return held
 
 
-def merged(data: ReleaseData, told: Snapshot) -> ReleaseData:
+def merge(data: ReleaseData, told: Snapshot) -> ReleaseData:
     """The data with what a release has; a release that was there already is read anew."""
     releases = tuple(sorted({*data.releases, told.release}, key=order))
     sections: dict[str, Any] = {}

@@ -23,7 +23,7 @@ def load(path: Path) -> Spans:
     return {name: (first, last) for name, (first, last) in json.loads(path.read_text()).items()}
 
 
-def merged(before: Spans, releases: Sequence[str], told: Snapshot) -> Spans:
+def merge(before: Spans, releases: Sequence[str], told: Snapshot) -> Spans:
     """The spans with what a release reads. One that reads a variable widens its span; a newest one that does not ends it."""
     found = dict(before)
     number = releases.index(told.release)

@@ -75,11 +75,11 @@ def words(steps: Steps, release: str) -> frozenset[str] | None:
     for step in steps:
         if order(step[0]) > key:
             break
-        found = changed(found, step[1]) if len(step) > 1 else None
+        found = after_step(found, step[1]) if len(step) > 1 else None
     return None if found is None else frozenset(found)
 
 
-def changed(before: set[str] | None, value: str | Sequence[str]) -> set[str]:
+def after_step(before: set[str] | None, value: str | Sequence[str]) -> set[str]:
     """The words after a step."""
     if not isinstance(value, str):
         return set(value)
