@@ -66,8 +66,13 @@ def test_every_variable_of_vllm_has_its_class() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_rule_names_a_release_that_was_read(engine: str) -> None:
-    table = rules.load(rules.place(ROOT, engine))
+    table = rules.load(rules.place(ROOT, engine)).sources
     assert {held[0] for functions in table.values() for held in functions.values()} <= set(data(engine).releases)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_rules_were_read_against_the_newest_release_of_the_data(engine: str) -> None:
+    assert rules.load(rules.place(ROOT, engine)).through == data(engine).releases[-1], "run tools.refresh --rules-read"
 
 
 def wheel(path: Path, distribution: str, version: str, files: Mapping[str, str]) -> Path:
@@ -140,6 +145,7 @@ def test_what_a_person_must_decide_is_printed(checkout: Path, capsys: pytest.Cap
     assert not [line for line in told if "MAX_JOBS" in line]
     gone = "vllm/config/model.py:ModelConfig.get_diff_sampling_param"
     assert f"  rule       sampling: {gone} is not there" in told
+    assert rules.load(rules.place(checkout, "vllm")).through == "0.33.0"
     held = spans.load(spans.place(checkout))
     assert held["VLLM_BRAIDS"] == ("0.99.0", "")
     assert held["MAX_JOBS"] == ("0.6.0", "")
@@ -167,7 +173,8 @@ def test_a_rule_that_was_read_anew_is_no_news(checkout: Path, capsys: pytest.Cap
     refresh.main(["vllm", made, "--rules-read", "--into", str(checkout)])
     assert "  rule " not in capsys.readouterr().out
     table = rules.load(rules.place(checkout, "vllm"))
-    assert {held[0] for functions in table.values() for held in functions.values()} == {"0.99.0"}
+    assert table.through == "0.99.0"
+    assert {held[0] for functions in table.sources.values() for held in functions.values()} == {"0.99.0"}
 
 
 BODY = "class A:\n    def f(self):\n        {0}\n        return 1{1}\n"

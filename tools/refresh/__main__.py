@@ -59,20 +59,21 @@ def _refresh(engine: Engine, asked: str, options: argparse.Namespace) -> int:
         variables = spans.place(options.into)
         files[variables] = spans.text(spans.merge(spans.load(variables), after.releases, told))
     table = rules.place(options.into, engine.room)
-    if options.rules_read:
-        files[table] = rules.text(rules.accept(rules.load(table), release, texts))
+    held = rules.load(table)
+    changed = [] if options.rules_read else list(rules.changed_sources(held.sources, release, texts))
+    if not changed:
+        now = rules.accept(held, release, texts) if options.rules_read else rules.extend(held, release)
+        files[table] = rules.text(now)
     moved = [path for path, text in files.items() if path.read_text() != text]
     for path in moved if not options.check else ():
         path.write_text(files[path])
     print(f"{engine.distribution} {release}")
     for line in news(before, after, told):
         print(f"  {line}")
+    for path in moved:
+        print(f"  {'would write' if options.check else 'wrote'} {path.relative_to(options.into)}")
     waiting = list(decisions(engine, before, after, told))
-    if not options.rules_read:
-        waiting += [
-            f"rule       {rule}: {name} {what}"
-            for rule, name, what in rules.changed_sources(rules.load(table), release, texts)
-        ]
+    waiting += [f"rule       {rule}: {name} {what}" for rule, name, what in changed]
     print("to decide:" if waiting else "nothing to decide")
     for line in waiting:
         print(f"  {line}")

@@ -8,10 +8,19 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from lockllm.engines.kernel.releases import order
 
 Sources = dict[str, dict[str, list[str]]]
 """Rule -> `file:function` -> the release in which a person read it, and the digest of its text then."""
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """The rules of an engine: the newest release that they hold for, and where each was read."""
+
+    through: str
+    sources: Sources
 
 
 def place(root: Path, room: str) -> Path:
@@ -19,19 +28,18 @@ def place(root: Path, room: str) -> Path:
     return root / "lockllm" / "engines" / room / "rules.json"
 
 
-def load(path: Path) -> Sources:
+def load(path: Path) -> Rules:
     """The table of an engine's rules."""
-    sources: Sources = json.loads(path.read_text())
-    return sources
+    return msgspec.json.decode(path.read_bytes(), type=Rules)
 
 
-def text(sources: Sources) -> str:
+def text(rules: Rules) -> str:
     """The table as it is written: one function a line."""
-    rules = []
-    for rule, functions in sources.items():
-        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(held)}" for name, held in functions.items())
-        rules.append(f"{json.dumps(rule)}: {{\n{lines}\n}}")
-    return "{\n" + ",\n".join(rules) + "\n}\n"
+    held = []
+    for rule, functions in rules.sources.items():
+        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(read)}" for name, read in functions.items())
+        held.append(f"{json.dumps(rule)}: {{\n{lines}\n}}")
+    return f'{{"through": {json.dumps(rules.through)},\n"sources": {{\n' + ",\n".join(held) + "\n}}\n"
 
 
 def changed_sources(sources: Sources, release: str, texts: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -47,15 +55,21 @@ def changed_sources(sources: Sources, release: str, texts: Mapping[str, str]) ->
                 yield rule, name, f"is not as it was in {read}"
 
 
-def accept(sources: Sources, release: str, texts: Mapping[str, str]) -> Sources:
+def accept(rules: Rules, release: str, texts: Mapping[str, str]) -> Rules:
     """The table with every function as it is in a release that a person has read now."""
-    return {
+    sources = {
         rule: {
             name: [release, digest_of(name, texts)] if digest_of(name, texts) != held[1] else held
             for name, held in functions.items()
         }
-        for rule, functions in sources.items()
+        for rule, functions in rules.sources.items()
     }
+    return extend(Rules(rules.through, sources), release)
+
+
+def extend(rules: Rules, release: str) -> Rules:
+    """The table where no function is another in a release: the rules hold for it too."""
+    return Rules(max(rules.through, release, key=order), rules.sources)
 
 
 def digest_of(name: str, texts: Mapping[str, str]) -> str:
