@@ -90,7 +90,7 @@ def _parts(data: Mapping[Path, Any], unknown: Collection[Path]) -> dict[str, str
             continue
         members = sorted(members_of.get(part, ()))
         lines = [_line(path, data[path]) for path in members]
-        digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()[:_LENGTH]
+        digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:_LENGTH]
         words[part] = f"{part[0]}{digest if members else '-'}"
     return words
 

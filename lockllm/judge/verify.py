@@ -249,29 +249,22 @@ class _Judge:
             if result.status in _UNSEEN and result.expected is not None and result.fact.follows_from
             if not result.fact.unless or keys.parse(result.fact.unless) not in self.results
         ]
-        bases = {key for _, result in waiting for key in result.fact.follows_from}
-        unproven = {key: self._unproven(key) for key in bases}
+        proven = {key: self._proven(key) for key in {key for _, result in waiting for key in result.fact.follows_from}}
         for path, result in waiting:
-            if all(unproven[key] == set() for key in result.fact.follows_from):
+            if all(proven[key] for key in result.fact.follows_from):
                 self.results[path] = msgspec.structs.replace(
-                    result, status=Status.MATCH, found=result.expected, seen=False, blocking=False, reason="",
+                    result, status=Status.MATCH, found=result.expected, blocking=False, reason="",
                     fix=result.fact.fix, source=f"follows from {' and '.join(result.fact.follows_from)}",
                 )  # fmt: skip
-                for others in unproven.values():
-                    if others:
-                        others.discard(path)
 
-    def _unproven(self, key: str) -> set[Path] | None:
-        """The facts at or below a key that are no computed matches; None where there is none at all to prove anything."""
+    def _proven(self, key: str) -> bool:
+        """Whether there are facts at or below a key, and all of them are computed matches."""
         base = keys.parse(key)
-        members = {path: result for path, result in self.results.items() if path[: len(base)] == base}
-        if not members:
-            return None
-        return {
-            path
-            for path, result in members.items()
-            if result.status is not Status.MATCH or any(each.evidence == "claimed" for each in result.readings[:1])
-        }
+        members = [result for path, result in self.results.items() if path[: len(base)] == base]
+        return bool(members) and all(
+            result.status is Status.MATCH and not any(each.evidence == "claimed" for each in result.readings[:1])
+            for result in members
+        )
 
 
 def _fix(fact: Fact[Any], expected: Expected, word: Word, fix: str) -> str:

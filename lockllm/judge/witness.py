@@ -86,19 +86,18 @@ class Witnesses:
         Rules and defaults are no witnesses: they say what an engine would do, not what was seen.
         """
         told = []
-        several = [each for each in self.readings.items() if len(each[1]) > 1]
-        for path, readings in sorted(several, key=lambda each: registry.position(each[0])):
-            fact, first = readings[0].fact, readings[0]
+        for path in registry.ordered(path for path, readings in self.readings.items() if len(readings) > 1):
+            first, *lower = self.readings[path]
             other = next(
                 (
                     each
-                    for each in readings[1:]
-                    if each.by < By.RULE and not registry.same(fact, first.value, each.value)
+                    for each in lower
+                    if each.by < By.RULE and not registry.same(first.fact, first.value, each.value)
                 ),
                 None,
             )
-            if other is not None and first.by < By.RULE:
-                told.append(f"{registry.find(path).key}: {_say(first)}, but {_say(other)}")
+            if other is not None:
+                told.append(f"{first.fact.key}: {_say(first)}, but {_say(other)}")
         if not told:
             return None
         return Check(

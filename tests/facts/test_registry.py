@@ -96,3 +96,15 @@ def test_a_family_may_be_deep(key: str, path: keys.Path) -> None:
 def test_the_place_of_a_family_is_no_member_of_it() -> None:
     for family in registry.FAMILIES:
         assert registry.family(family.path) in (None, *(each for each in registry.FAMILIES if each.path != family.path))
+
+
+def test_no_fact_follows_from_one_that_follows() -> None:
+    """`judge.verify` looks one step back: what was not seen proves nothing."""
+    following = {row.path for row in EVERY if row.follows_from}
+    chains = [
+        (row.key, key)
+        for row in EVERY
+        for key in row.follows_from
+        if any(path != row.path and path[: len(base)] == base for base in (keys.parse(key),) for path in following)
+    ]
+    assert chains == []

@@ -114,7 +114,10 @@ def test_a_variable_that_is_there_and_cannot_be_read_is_not_absent() -> None:
     open_ = lock({("env", "VLLM_USE_V1"): "1"}, unpinned={("env", "LD_PRELOAD"): "it differs by node"})
     assert "env.LD_PRELOAD" not in statuses(judged(open_, variable("VLLM_USE_V1"), unobserved=(hidden,)))
     first = lock({("env", "VLLM_USE_V1"): "1"}, edition=1)
-    assert "env.LD_PRELOAD" not in statuses(judged(first, variable("VLLM_USE_V1"), unobserved=(hidden,)))
+    for name in ("LD_PRELOAD", "VLLM_ATTENTION_BACKEND"):
+        gap = Unobserved(("env", name), "another user's process")
+        assert f"env.{name}" not in statuses(judged(first, variable("VLLM_USE_V1"), unobserved=(gap,)))
+        assert f"env.{name}" in statuses(judged(held, variable("VLLM_USE_V1"), unobserved=(gap,)))
     unset = Unobserved(("engine", "build"), "not shown")  # a fact that every host has is named by no observation
     assert statuses(judged(held, variable("VLLM_USE_V1"), unobserved=(unset,))) == {"env.VLLM_USE_V1": Status.MATCH}
 
@@ -158,3 +161,11 @@ def test_a_policy_that_hits_nothing_is_said_unless_it_is_the_rows_own() -> None:
     ):  # fmt: skip
         warnings = judged(lock(policy={text: policy})).warnings
         assert warnings == ((f"policy {text!r} hits no locked fact",) if said else ())
+
+
+def test_a_glob_that_stops_at_guarded_groups_names_them() -> None:
+    held = {CONFIG.path: BYTES, ("serve", "dtype"): "bfloat16"}
+    warnings = judged(lock(held, policy={"*": Policy.REPORT}), Reading(CONFIG, BYTES, "", By.FILE)).warnings
+    assert warnings == (
+        "policy '*' does not reach checkpoint, serve: ignore and report need a line for each fact there",
+    )

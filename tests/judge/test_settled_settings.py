@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lockllm.documents.lock import EDITION, Lock
+from lockllm.documents.terms import Waiver
 from lockllm.facts import keys, registry
 from lockllm.facts.fact import Policy, Stage
 from lockllm.facts.observation import ABSENT, NOT_GIVEN, TYPED_WHOLE, By, Observation, Reading, Unobserved
@@ -164,7 +165,8 @@ def test_an_argument_is_shown_as_it_is_typed(source: str, shown: str) -> None:
     report = verify(lock(VLLM), host(VLLM, {"serve.args.block_size": 64}, source=source))
     judged = result(report, "serve.args.block_size")
     assert judged is not None
-    assert (judged.expected, judged.found, judged.source) == (NOT_GIVEN, shown, source)
+    assert (judged.expected, judged.found, judged.source, judged.seen) == (NOT_GIVEN, shown, source, True)
+    assert [each.value for each in judged.readings] == [64]
     assert judged.fix == "remove what was added, or run `lockllm lock` if it is meant"
     gone = result(verify(lock(VLLM, {"serve.args.block_size": 64}), host(VLLM)), "serve.args.block_size")
     assert gone is not None
@@ -340,6 +342,19 @@ def test_what_was_typed_otherwise_is_judged_by_its_policy(policy: Policy, code: 
     assert judged is not None
     assert judged.policy is policy
     assert judged.status is (Status.IGNORED if policy is Policy.IGNORE else Status.MISMATCH)
+
+
+def test_a_waiver_names_what_was_typed_otherwise() -> None:
+    waiver = Waiver(fact=SEQUENCES, found=9, reason="a larger node")
+    for typed, expected in ((9, "waived"), (10, "mismatch")):
+        report = verify(lock(VLLM, {SEQUENCES: 8}, waive=(waiver,)), host(VLLM, {SEQUENCES: typed}))
+        assert status(report, SEQUENCES) == expected
+
+
+def test_a_setting_that_cannot_be_told_hides_none_behind_it() -> None:
+    held = lock(VLLM, {BACKEND: "FLASHINFER", "serve.args.last": 1})
+    report = verify(held, host(VLLM, hidden=True))
+    assert (status(report, BACKEND), status(report, "serve.args.last")) == ("unknown", "mismatch")
 
 
 def test_what_is_no_setting_is_not_compared_as_typed() -> None:

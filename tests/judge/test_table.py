@@ -468,8 +468,13 @@ def test_a_lower_witness_that_differs_is_one_finding() -> None:
     seed = registry.fact("serve.seed")
     two = disagreement(said, typed, Reading(seed, 1, "a", By.ENDPOINT), Reading(seed, 2, "b", By.LOG))
     assert two is not None
-    assert two.detail.count(";") == 1
-    assert two.detail.index("serve.dtype") < two.detail.index("serve.seed")
+    detail = "serve.dtype: bfloat16 (GET /x), but float16 (argument --dtype); serve.seed: 1 (a), but 2 (b)"
+    assert two.detail == detail
+    turned = disagreement(Reading(seed, 1, "a", By.ENDPOINT), Reading(seed, 2, "b", By.LOG), said, typed)
+    assert turned is not None
+    assert turned.detail == detail
+    ruled = Reading(DTYPE, "float16", "rule", By.RULE)
+    assert disagreement(said, ruled, Reading(DTYPE, "bfloat16", "", By.PROCESS)) is None
 
 
 def test_a_family_that_was_seen_whole_holds_nothing_more() -> None:
