@@ -113,7 +113,9 @@ def read(text: str, name: str = "llm.lock") -> Lock:
         if not isinstance(table, dict):
             meant = registry.nearest(group, [*_RESERVED, *registry.GROUP])
             problem(
-                (group,), f"{group} is no table of facts", f"did you mean {meant}?" if meant else "run `lockllm lock`"
+                (group,),
+                f"{group} is not a table of facts",
+                f"did you mean {meant}?" if meant else "run `lockllm lock`",
             )
             continue
         if group == "checkpoint":
@@ -144,7 +146,7 @@ def read(text: str, name: str = "llm.lock") -> Lock:
     _whole(lock, data.get("facts"), problem)
     _within_bounds(lock, problem)
     for path in sorted(lock.absent & values.keys()):
-        problem(path, f"{keys.dotted(path)} is locked, and stands in [absent] too", "run `lockllm lock`")
+        problem(path, f"{keys.dotted(path)} is locked and also listed in [absent]", "run `lockllm lock`")
     if problems:
         raise _all(problems)
     return lock
@@ -274,7 +276,11 @@ def _value(path: Path, raw: Any, name: str, warnings: list[str], problem: Any) -
     row = registry.find(path)
     if row.type is FILE:
         if not safe_name(path[-1]):
-            problem(path, f"{path[-1]!r} is no name inside a checkpoint", "remove the line, or run `lockllm lock`")
+            problem(
+                path,
+                f"{path[-1]!r} is not a valid file name inside a checkpoint",
+                "remove the line, or run `lockllm lock`",
+            )
         try:
             value = row.type.parse(raw)
             if "sha256" not in value:
@@ -287,14 +293,14 @@ def _value(path: Path, raw: Any, name: str, warnings: list[str], problem: Any) -
     if not row.known:
         warnings.append(f"{name}: this release does not know {row.key}; it is compared by plain equality")
     elif isinstance(value, Raw):
-        warnings.append(f"{name}: {row.key} is no {row.type.name}; it is compared by plain equality")
+        warnings.append(f"{name}: {row.key} is not of type {row.type.name}; it is compared by plain equality")
     return value
 
 
 def _absent(raw: Any, problem: Any) -> frozenset[Path]:
     found: set[Path] = set()
     if not isinstance(raw, dict):
-        problem(("absent",), "absent is no table", "run `lockllm lock`")
+        problem(("absent",), "absent is not a table", "run `lockllm lock`")
         return frozenset()
     for group, rests in raw.items():
         if not isinstance(rests, list) or not all(isinstance(rest, str) for rest in rests):
@@ -305,14 +311,14 @@ def _absent(raw: Any, problem: Any) -> frozenset[Path]:
                 alone = rest == group and registry.find((group, rest)).known is False
                 found.add((group,) if alone else registry.current((group, *keys.parse(rest))))
             except ValueError:
-                problem(("absent", group), f"{rest!r} is no key", "run `lockllm lock`")
+                problem(("absent", group), f"{rest!r} is not a key", "run `lockllm lock`")
     return frozenset(found)
 
 
 def _reasons(table: str, raw: Any, problem: Any) -> dict[Path, str]:
     found: dict[Path, str] = {}
     if not isinstance(raw, dict):
-        problem((table,), f"{table} is no table", "run `lockllm lock`")
+        problem((table,), f"{table} is not a table", "run `lockllm lock`")
         return found
     for path, reason in leaves((), raw):
         key = path[0] if len(path) == 1 else keys.dotted(path)
@@ -322,7 +328,7 @@ def _reasons(table: str, raw: Any, problem: Any) -> dict[Path, str]:
         try:
             found[registry.current(keys.parse(key))] = reason
         except ValueError:
-            problem((table, *path), f"{key!r} is no key", "run `lockllm lock`")
+            problem((table, *path), f"{key!r} is not a key", "run `lockllm lock`")
     return found
 
 
@@ -407,7 +413,7 @@ def _count(lock: Lock) -> int:
 def _whole(lock: Lock, counted: Any, problem: Any) -> None:
     """A lock that lost lines is refused: what it no longer names would never be looked at.
 
-    More lines than it says are none the less whole: two branches that add a line each merge to that without a conflict.
+    A lock with more lines than its count is complete: two branches that add one line each merge to that without a conflict.
     """
     if lock.edition < 2:
         return

@@ -31,7 +31,7 @@ def loads(text: str, parser: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
             continue
         taken[key], count, end = take(tail)
         if len(taken[key]) < count:
-            return parser(text)  # which tells what stands twice
+            return parser(text)  # which tells what appears twice
         rest = head + header + tail[end:]
     if not taken:
         return parser(text)

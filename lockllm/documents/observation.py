@@ -134,7 +134,7 @@ def dump_reading(reading: Reading) -> dict[str, Any]:
 
 
 def load(data: bytes, name: str) -> Any:
-    """The data of a JSON document; a key that stands twice is refused. Raises ObservationError."""
+    """The data of a JSON document; a key that appears twice is refused. Raises ObservationError."""
     text = toml.decode(data, name, ObservationError)
     if sum(map(text.count, ",:[{")) > _MOST_VALUES:
         what = f"the file holds more than {_MOST_VALUES:,} values"
@@ -163,13 +163,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _Twice(f"the key {key!r} stands twice")
+                raise _Twice(f"the key {key!r} appears twice")
             seen.add(key)
     return found
 
 
 def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _version(raw: dict[str, Any], name: str) -> None:
@@ -219,7 +219,7 @@ def _key(key: str, name: str) -> Path:
         return registry.current(keys.parse(key))
     except ValueError as cause:
         raise ObservationError(
-            f"{key!r} is no key of a fact", where=name, fix="write it as a TOML dotted key"
+            f"{key!r} is not the key of a fact", where=name, fix="write it as a TOML dotted key"
         ) from cause
 
 

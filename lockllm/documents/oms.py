@@ -89,7 +89,7 @@ def read(data: bytes, where: str) -> Statement:
     try:
         document = msgspec.json.decode(payload, type=_Document)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise UsageError(f"this is no OMS statement: {error}", where=where, fix=_FIX) from error
+        raise UsageError(f"this is not an OMS statement: {error}", where=where, fix=_FIX) from error
     problem = next(_problems(document), None)
     if problem is not None:
         raise UsageError(problem, where=where, fix=_FIX)
@@ -128,10 +128,10 @@ def _payload(data: bytes, where: str) -> tuple[bytes, bool]:
     try:
         outer: Any = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise UsageError(f"this is no JSON: {error}", where=where, fix=_FIX) from error
+        raise UsageError(f"this is not JSON: {error}", where=where, fix=_FIX) from error
     envelope = outer.get("dsseEnvelope", outer) if isinstance(outer, dict) else None
     if not isinstance(envelope, dict):
-        raise UsageError("this is no OMS statement: it is no JSON object", where=where, fix=_FIX)
+        raise UsageError("this is not an OMS statement: it is not a JSON object", where=where, fix=_FIX)
     if "payload" not in envelope:
         return data, False
     if envelope.get("payloadType") != PAYLOAD:
@@ -140,7 +140,7 @@ def _payload(data: bytes, where: str) -> tuple[bytes, bool]:
     try:
         return base64.b64decode(envelope["payload"], validate=True), True
     except (binascii.Error, TypeError, ValueError) as error:
-        raise UsageError(f"the payload of the envelope is no base64: {error}", where=where, fix=_FIX) from error
+        raise UsageError(f"the payload of the envelope is not base64: {error}", where=where, fix=_FIX) from error
 
 
 def _problems(document: _Document) -> Iterator[str]:
@@ -156,9 +156,9 @@ def _problems(document: _Document) -> Iterator[str]:
         if each.algorithm != "sha256" or not _SHA256.match(each.digest):
             yield f"{each.name!r} is digested by {each.algorithm!r}: lockllm compares sha256, in lower-case hex"
         if each.name in named:
-            yield f"{each.name!r} stands there twice"
+            yield f"{each.name!r} appears there twice"
         if not _is_safe(each.name) and not (each.name == "." and len(document.predicate.resources) == 1):
-            yield f"{each.name!r} is no plain relative path"
+            yield f"{each.name!r} is not a plain relative path"
         named.add(each.name)
     if not named:
         yield "the statement names no file"

@@ -96,7 +96,7 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = (), engi
     spec = _read(data, name, problem, engines)
     overlaid: dict[str, Spec] = {}
     if not isinstance(variants, dict) or not all(isinstance(each, dict) for each in variants.values()):
-        problem(("variant",), "variant is no table of tables", "write [variant.NAME.host]")
+        problem(("variant",), "variant is not a table of tables", "write [variant.NAME.host]")
         variants = {}
     if len(variants) > MOST_VARIANTS:
         what = f"there are {len(variants):,} variants, at most {MOST_VARIANTS:,} are read"
@@ -104,7 +104,7 @@ def read(text: str, name: str = "llm.toml", *, table: tuple[str, ...] = (), engi
         variants = {}
     for variant, overlay in variants.items():
         if not _NAME.match(variant):
-            problem(("variant", variant), f"{variant!r} is no name of a variant", "write letters, digits, - and _")
+            problem(("variant", variant), f"{variant!r} is not a valid variant name", "write letters, digits, - and _")
             continue
 
         def nested(path: Path, what: str, fix: str, variant: str = variant, overlay: Any = overlay) -> None:
@@ -156,7 +156,7 @@ def _read(data: Mapping[str, Any], name: str, problem: Problem, engines: Engines
             meant = registry.nearest(group, [*_TABLES, *registry.GROUP])
             problem((group,), f"there is no table {group}", f"did you mean [{meant}]?" if meant else "remove it")
         elif not isinstance(table, dict):
-            problem((group,), f"{group} is no table", f"write [{group}]")
+            problem((group,), f"{group} is not a table", f"write [{group}]")
         elif group == "checkpoint":
             fields |= _checkpoint(table, problem)
         else:
@@ -219,7 +219,7 @@ class _Facts:
             self.auto.add(path)
         elif is_range(raw) and row.type in (VERSION, RELEASE, PACKAGE):
             if not _BUILD.match(raw):
-                self._problem(path, f"{row.key} is no range: {raw!r}", 'write one such as ">=550.54.14"')
+                self._problem(path, f"{row.key} is not a range: {raw!r}", 'write one such as ">=550.54.14"')
             self.requires[path] = raw.strip()
         else:
             value = registry.read(row, raw)
@@ -246,7 +246,7 @@ class _Facts:
     def _unknown(self, path: Path, row: Fact[Any]) -> None:
         known = [each.key for each in registry.ROWS if each.settable and each.group == path[0]]
         if row.known:
-            self._problem(path, f"{row.key} is found out, not set", "remove it; `lockllm lock` fills it")
+            self._problem(path, f"{row.key} is determined by lockllm, not set", "remove it; `lockllm lock` fills it")
             return
         meant = registry.nearest(row.key, known)
         if path[0] == "serve":
@@ -284,14 +284,14 @@ def _checkpoint(table: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
             else:
                 problem(path, f"checkpoint.{key} must be a text, found {shown(raw)}", "write it in quotes")
         elif registry.find(path).known:
-            problem(path, f"checkpoint.{key} is found out, not set", "remove it; `lockllm lock` fills it")
+            problem(path, f"checkpoint.{key} is determined by lockllm, not set", "remove it; `lockllm lock` fills it")
         else:
             meant = registry.nearest(key, list(_CHECKPOINT))
             problem(path, f"there is no fact checkpoint.{key}", f"did you mean {meant}?" if meant else "remove it")
     if "repo" in fields and "path" in fields:
         problem(("checkpoint", "path"), "checkpoint names a repo and a path", "keep one of them")
     if "repo" in fields and not _REPO.match(fields["repo"]):
-        problem(("checkpoint", "repo"), f"{fields['repo']!r} is no repository", 'write "OWNER/NAME"')
+        problem(("checkpoint", "repo"), f"{fields['repo']!r} is not a repository", 'write "OWNER/NAME"')
     if "revision" in fields and "path" in fields and "repo" not in fields:
         problem(("checkpoint", "revision"), "a path has no revision", "remove it, or name a repo")
     return fields

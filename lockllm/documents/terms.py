@@ -30,10 +30,10 @@ class Waiver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_policy(raw: Any, problem: Any) -> dict[str, Policy]:
-    """The `[policy]` table of a spec or lock. `problem(path, what, fix)` is told what is wrong."""
+    """The `[policy]` table of a spec or lock. `problem(path, what, fix)` is called for each problem."""
     policies: dict[str, Policy] = {}
     if not isinstance(raw, dict):
-        problem(("policy",), "policy is no table", 'write [policy] and lines such as "host.driver" = "report"')
+        problem(("policy",), "policy is not a table", 'write [policy] and lines such as "host.driver" = "report"')
         return policies
     listed = list(leaves((), raw))
     if len(listed) > MOST:
@@ -75,7 +75,7 @@ def shown(raw: Any) -> str:
 def read_waivers(raw: Any, problem: Any, *, digests: bool = True) -> tuple[Waiver, ...]:
     """The `[[waive]]` tables of a spec or lock. `digests`: the waiver of a file must name the digest that it accepts."""
     if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
-        problem(("waive",), "waive is no list of tables", "write [[waive]] with fact, found and reason")
+        problem(("waive",), "waive is not a list of tables", "write [[waive]] with fact, found and reason")
         return ()
     if len(raw) > MOST:
         problem(("waive",), f"there are {len(raw):,} waivers, at most {MOST:,} are read", "use globs")
@@ -92,9 +92,9 @@ def read_waivers(raw: Any, problem: Any, *, digests: bool = True) -> tuple[Waive
         elif not isinstance(table.get("reason"), str) or not table["reason"].strip():
             problem(("waive",), f"the waiver of {fact} gives no reason", 'write reason = "why it is accepted"')
         elif "until" in table and _day(table["until"]) is None:
-            problem(("waive",), f"until of the waiver of {fact} is no date", "write until = 2027-03-31")
+            problem(("waive",), f"until of the waiver of {fact} is not a date", "write until = 2027-03-31")
         elif digests and _may_be_a_file(fact) and not _has_digest(table["found"]):
-            what = f"the waiver of {fact} names no digest, so any bytes would do"
+            what = f"the waiver of {fact} names no digest, so it would accept any content"
             problem(("waive",), what, 'write found = { size = BYTES, sha256 = "…" }')
         else:
             waivers.append(

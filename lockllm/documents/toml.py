@@ -64,7 +64,7 @@ def load(text: str, name: str, error: type[LockllmError]) -> dict[str, Any]:
         found = re.search(r"at line (\d+)", str(cause))
         where = f"{name}, line {found.group(1)}" if found else f"{name}, at its end"
         if found and (twice := _twice(text, int(found.group(1)), message)):
-            raise error(f"{twice} stands twice", where=where, fix="remove one of them") from cause
+            raise error(f"{twice} appears twice", where=where, fix="remove one of them") from cause
         raise error(
             f"this is not TOML: {message[:1].lower()}{message[1:]}", where=where, fix="correct that line"
         ) from cause

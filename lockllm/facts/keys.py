@@ -63,7 +63,7 @@ def parse(key: str) -> Path:
     while at < len(key):
         found = next_segment(key, at)
         if found is None or found.end() == at:
-            raise ValueError(f"{key!r} is no dotted key")
+            raise ValueError(f"{key!r} is not a dotted key")
         double, single, bare = found.groups()
         path.append(_unescape(double) if double is not None else single if single is not None else bare)
         at = found.end()
@@ -127,7 +127,7 @@ def _unescape(text: str) -> str:
         if code[1:]:
             return chr(int(code[1:], 16))
         if code not in _ESCAPES:
-            raise ValueError(f"\\{code} is no escape")
+            raise ValueError(f"\\{code} is not an escape")
         return _ESCAPES[code]
 
     try:

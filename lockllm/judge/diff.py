@@ -182,12 +182,12 @@ def _judging(lock: Lock) -> dict[Path, Any]:
 
 
 def _held_otherwise(path: Path, before: Lock, after: Lock) -> bool:
-    """Whether a fact is told already: one of the locks holds a value for it."""
+    """Whether the diff already shows the fact: one of the locks holds a value for it."""
     return path in before.values or path in after.values
 
 
 def _differs(path: Path, before: Lock, after: Lock) -> bool:
-    """Whether a fact is told already: its values differ, or one lock alone holds one."""
+    """Whether the diff already shows the fact: its values differ, or only one lock holds one."""
     return _change(path, before.values.get(path, _MISSING), after.values.get(path, _MISSING)) is not None
 
 

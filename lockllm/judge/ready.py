@@ -60,7 +60,7 @@ class Ready:
         return Expected(fact, value, registry.dump(fact, value), self.policies.of(fact), plain)
 
     def waivers(self, fact: Fact[Any]) -> Iterable[Waiver]:
-        """The waivers that name a fact, living or not."""
+        """The waivers that name a fact, ended or not."""
         names = registry.names(fact.path)
         near = (each for group in {name[0] for name in names} for each in self._waivers_near(group))
         return (waiver for glob, waiver in near if any(map(glob.matches, names)))
@@ -97,7 +97,7 @@ class Ready:
     def _idle(self) -> tuple[str, ...]:
         facts = tuple(registry.find(path) for path in {*self.all, *self.lock.unpinned})
         idle = (
-            f"policy {glob!r} hits no locked fact"
+            f"policy {glob!r} matches no locked fact"
             for glob in self.policies.idle(facts)
             if not glob.startswith("check.") and not self._is_default(glob)
         )

@@ -20,7 +20,7 @@ class Status(enum.Enum):
     UNKNOWN = "unknown"  # due, and no reading
     ALLOWED = "allowed"  # differs within what the policy tolerates
     IGNORED = "ignored"  # differs under policy `ignore`: named all the same
-    WAIVED = "waived"  # differs, and a living waiver names this value
+    WAIVED = "waived"  # differs, and a waiver that has not ended names this value
     NOT_DUE = "not_due"  # only another stage can show it
 
 

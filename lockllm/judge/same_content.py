@@ -29,7 +29,7 @@ _READ_FROM: Mapping[Path, tuple[tuple[Path, ...], str]] = {
         "nothing but its place moved: the text of the template is as locked",
     ),
 }
-"""Fact -> what everything that it moves stands below, and what a report says where none of that moved."""
+"""Fact -> the tables that hold everything it changes, and what a report says if none of that changed."""
 
 
 def mark_same_content(

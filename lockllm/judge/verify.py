@@ -83,7 +83,7 @@ def verify(
 
 
 def best(reports: Sequence[Report]) -> Report:
-    """Of several locks the first that passes whole, else the nearest; the report names the others."""
+    """The first lock that passes completely, else the nearest one; the report names the others."""
     passing = [report for report in reports if report.status == "match"]
     nearest = (
         passing[0] if passing else min(reports, key=lambda each: (each.counts["mismatch"], each.counts["unknown"]))

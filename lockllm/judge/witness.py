@@ -16,7 +16,7 @@ NOT_THERE = "looked for, not there"
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
-    """The deciding word on a fact. `value` is ABSENT where it was looked for in vain; `seen` is False where nothing tells."""
+    """The deciding value of a fact. `value` is ABSENT if it was looked for and is not there; `seen` is False if nothing reveals it."""
 
     seen: bool
     value: Any = ABSENT
@@ -57,7 +57,7 @@ class Witnesses:
         return [path for path in self._unobserved if path not in self.readings]
 
     def unobserved(self, path: Path) -> Unobserved | None:
-        """Why a fact could not be seen: said of it, or of what it stands below."""
+        """Why a fact could not be seen: the reason given for it, or for a table that contains it."""
         return next(
             (
                 self._unobserved[path[:length]]
@@ -83,7 +83,7 @@ class Witnesses:
     def disagreements(self) -> Check | None:
         """One finding that names every fact on which a lower witness differs from the deciding one.
 
-        Rules and defaults are no witnesses: they say what an engine would do, not what was seen.
+        Rules and defaults do not count as witnesses: they say what an engine would do, not what was seen.
         """
         told = []
         for path in registry.ordered(path for path, readings in self.readings.items() if len(readings) > 1):

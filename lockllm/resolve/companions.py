@@ -1,4 +1,4 @@
-"""What stands beside the checkpoint in repositories of its own: tokenizer, draft model, adapters, remote code; each at its commit."""
+"""Models and code of other repositories, each pinned to a commit: tokenizer, draft, adapters, remote code."""
 
 from __future__ import annotations
 

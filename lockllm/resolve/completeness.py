@@ -18,7 +18,7 @@ _FILES = ("checkpoint", "files")
 
 
 def refuse_broken(spec: Spec, place: Place, seen: Observation) -> None:
-    """Raises SpecError for files that are no checkpoint, or not all of one."""
+    """Raises SpecError if the files are not a checkpoint, or not a complete one."""
     if place.path is None:
         return
     key, fix = ("checkpoint.path", "name a directory or a .gguf file, relative to the spec")
@@ -31,10 +31,10 @@ def refuse_broken(spec: Spec, place: Place, seen: Observation) -> None:
         raise SpecError(reason, where=spec.where(key), fix=fix)
     for check in seen.checks:
         if check.name in _BROKEN and check.status is CheckStatus.FAIL:
-            what = f"{name} is no whole checkpoint: {check.detail.replace(place.path, name)}"
+            what = f"{name} is not a complete checkpoint: {check.detail.replace(place.path, name)}"
             raise SpecError(what, where=spec.where(key), fix=check.fix or fix)
     if (gap := next((each for each in seen.unobserved if each.path[:2] == _FILES), None)) is not None:
-        what = f"{name} is no whole checkpoint: {gap.path[-1]!r} {gap.reason.replace(place.path, name)}"
+        what = f"{name} is not a complete checkpoint: {gap.path[-1]!r} {gap.reason.replace(place.path, name)}"
         raise SpecError(what, where=spec.where(key), fix=gap.fix or fix)
 
 

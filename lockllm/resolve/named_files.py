@@ -1,4 +1,4 @@
-"""What a spec names as a file that the server reads: in the lock stands its content, as a host shows it.
+"""Files that a spec names and the server reads: the lock holds their content, as a host shows it.
 
 Which facts may hold a path is the engine's own table (`named_files`); a template is read as the engine keeps it. Paths are
 relative to the spec, as `checkpoint.path` is.
@@ -32,7 +32,7 @@ _ENDINGS = (".jinja", ".jinja2", ".j2", ".txt", ".tmpl")
 def with_contents(spec: Spec, held: Lock | None = None) -> Spec:
     """The spec with the content of every file that it names. Raises SpecError for one that is not there.
 
-    `held`: a lock that is only checked. Where a file is not at hand, what that lock holds of it stands.
+    `held`: a lock that is only checked. If a file is not available here, that lock's value is kept.
     """
     if not engines.known(spec.engine) or spec.engine is None:
         return spec

@@ -33,7 +33,7 @@ def planned(spec: Spec, taken: Iterable[Reading] = ()) -> Given:
 
 
 def _companions(spec: Spec) -> Iterator[tuple[Path, Model]]:
-    """The models that the spec names beside its checkpoint."""
+    """The other models that the spec names: tokenizer, draft, adapters."""
     repos = {path[:-1]: str(value) for path, value in spec.values.items() if path[-1] == "repo"}
     return ((prefix, Model(text=text, source=SPEC)) for prefix, text in {**repos, **spec.paths}.items())
 

@@ -46,7 +46,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Filled(msgspec.Struct, frozen=True):
-    """The lock, and what stands against it."""
+    """The lock, and what contradicts it."""
 
     lock: Lock
     disagreements: tuple[Disagreement, ...] = ()

@@ -59,7 +59,7 @@ REFUSED: dict[str, tuple[Talk, str]] = {
     "no end": (index(reply(b" " * (17 << 20), JSON)), "answers without end"),
     "deep JSON": (index(reply(b'{"files":' * 100_000, JSON)), "is nested too deep"),
     "no list": (index(reply(b'{"files":null}', JSON)), "it holds no files"),
-    "two lists": (index(reply(b'{"files":[],"files":[]}', JSON)), "key 'files' stands twice"),
+    "two lists": (index(reply(b'{"files":[],"files":[]}', JSON)), "key 'files' appears twice"),
     "a key": (index(reply(b"", status="401 No")), "answers 401: it wants to know who asks"),
     "the cloud's metadata": (
         index(reply(b"", status="302 x", more="Location: http://169.254.169.254/\r\n")), "it redirects to http://169.254.169.254/"

@@ -126,8 +126,8 @@ def test_lines_may_end_as_on_windows(kind: Kind, call: Call) -> None:
     ("text", "what", "where", "fix"),
     [
         ("[engine]\nname = \n", "this is not TOML: invalid value", ", line 2", "correct that line"),
-        ("[engine]\nname = 'a'\nname = 'b'\n", "name stands twice", ", line 3", "remove one of them"),
-        ("[engine]\n[engine]\n", "engine stands twice", ", line 2", "remove one of them"),
+        ("[engine]\nname = 'a'\nname = 'b'\n", "name appears twice", ", line 3", "remove one of them"),
+        ("[engine]\n[engine]\n", "engine appears twice", ", line 2", "remove one of them"),
         ("<html>\n", "this is not TOML: invalid statement", ", line 1", "correct that line"),
         ("a = " + "[" * 5000 + "\n", "this TOML is nested too deeply or holds an impossible value", "", "flatten it"),
         ("a = 2026-02-30\n", "this is not TOML: invalid date or datetime", ", line 1", "correct that line"),
@@ -170,7 +170,7 @@ def test_all_problems_of_a_spec_are_told_at_once(folder: Path, call: Call) -> No
         "lockllm: policy compatible is not defined for check.bos_once: a finding\n  in    llm.toml, line 18\n"
         "  fix   write exact, report or ignore\n"
         "lockllm: the waiver of host.gpu names no value\n  in    llm.toml, line 19\n  fix   write found = the value that is accepted\n"
-        "lockllm: host.driver is no range: '>>5'\n  in    llm.toml, line 23\n  fix   write one such as \">=550.54.14\"\n"
+        "lockllm: host.driver is not a range: '>>5'\n  in    llm.toml, line 23\n  fix   write one such as \">=550.54.14\"\n"
         "lockllm: host.gpu_count must be a whole number, found true\n  in    llm.toml, line 24\n  fix   write a whole number\n"
     )
 
@@ -183,29 +183,29 @@ def test_all_problems_of_a_spec_are_told_at_once(folder: Path, call: Call) -> No
          "  fix   write [checkpoint] and repo = \"OWNER/NAME\" or path = \"DIR\""),
         ('[checkpoint]\nrepo = "a/b"\n', "the spec names no engine\n  in    llm.toml\n  fix   write [engine] and name = \"vllm\" "
          "(one of llama-cpp-python, llama.cpp, lmdeploy, ollama, sglang, tensorrt-llm, tgi, transformers, vllm)"),
-        ('[checkpoint]\nrepo = "a/b/c"\n', "'a/b/c' is no repository\n  in    llm.toml, line 2\n  fix   write \"OWNER/NAME\""),
+        ('[checkpoint]\nrepo = "a/b/c"\n', "'a/b/c' is not a repository\n  in    llm.toml, line 2\n  fix   write \"OWNER/NAME\""),
         ('[checkpoint]\nrepo = "a/b"\npath = "c"\n', "checkpoint names a repo and a path\n  in    llm.toml, line 3\n"
          "  fix   keep one of them"),
         ('[checkpoint]\npath = "c"\nrevision = "main"\n', "a path has no revision\n  in    llm.toml, line 3\n"
          "  fix   remove it, or name a repo"),
         ('[checkpoint]\npath = 3\n', "checkpoint.path must be a text, found 3\n  in    llm.toml, line 2\n  fix   write it in quotes"),
-        ('[checkpoint]\ndtype = "bfloat16"\n', "checkpoint.dtype is found out, not set\n  in    llm.toml, line 2\n"
+        ('[checkpoint]\ndtype = "bfloat16"\n', "checkpoint.dtype is determined by lockllm, not set\n  in    llm.toml, line 2\n"
          "  fix   remove it; `lockllm lock` fills it"),
         ('[checkpoint]\ninclude = "*"\n', "checkpoint.include must be a list of texts, found \"*\"\n  in    llm.toml, line 2\n"
          "  fix   write [\"*.safetensors\"]"),
         ('[serve]\nenforce_eager = "true"\n', "serve.enforce_eager must be true or false, found \"true\"\n  in    llm.toml, line 2\n"
          "  fix   write it without quotes: enforce_eager = true"),
-        ('serve = 1\n', "serve is no table\n  in    llm.toml, line 1\n  fix   write [serve]"),
+        ('serve = 1\n', "serve is not a table\n  in    llm.toml, line 1\n  fix   write [serve]"),
         ('[engine]\nversion = "new"\n', "engine.version is 'new'\n  in    llm.toml, line 2\n"
          "  fix   write a range such as \">=0.10,<0.11\" or one version"),
         ('[[waive]]\nfact = "host.gpu"\nfound = "x"\nreason = " "\n', "the waiver of host.gpu gives no reason\n"
          "  in    llm.toml, line 1\n  fix   write reason = \"why it is accepted\""),
-        ('[[waive]]\nfact = "host.gpu"\nfound = "x"\nreason = "y"\nuntil = "soon"\n', "until of the waiver of host.gpu is no date\n"
+        ('[[waive]]\nfact = "host.gpu"\nfound = "x"\nreason = "y"\nuntil = "soon"\n', "until of the waiver of host.gpu is not a date\n"
          "  in    llm.toml, line 1\n  fix   write until = 2027-03-31"),
         (SPEC + '[[waive]]\nfact = "host.gpux"\nfound = "x"\nreason = "y"\n',
             "a waiver names no fact: host.gpux\n  in    llm.toml, line 7\n"
          "  fix   did you mean host.gpu?"),
-        ('[waive]\nfact = "host.gpu"\n', "waive is no list of tables\n  in    llm.toml, line 1\n"
+        ('[waive]\nfact = "host.gpu"\n', "waive is not a list of tables\n  in    llm.toml, line 1\n"
          "  fix   write [[waive]] with fact, found and reason"),
         ('[packages]\ntorch = 2\n', "packages.torch must be a text, found 2\n  in    llm.toml, line 2\n  fix   write a text"),
         ('[env]\nVLLM_X = 1\n', "env.VLLM_X must be a text, found 1\n  in    llm.toml, line 2\n  fix   write a text"),
@@ -239,9 +239,10 @@ def test_a_problem_of_a_spec_is_told_with_file_line_key_and_fix(
         (LOCK + "[checkpoint.files]\n\"a\" = { size = 1 }\n", "checkpoint.files.a must be { size = BYTES, sha256 = \"…\" }\n"
          "  in    llm.lock, line 6\n  fix   run `lockllm lock`"),
         (LOCK + f"[checkpoint.files]\n\"../a\" = {{ size = 1, sha256 = \"{'0' * 64}\" }}\n",
-         "'../a' is no name inside a checkpoint\n  in    llm.lock, line 6\n  fix   remove the line, or run `lockllm lock`"),
+         "'../a' is not a valid file name inside a checkpoint\n  in    llm.lock, line 6\n  fix   remove the line, or run `lockllm lock`"),
         (LOCK + f"[checkpoint.files]\n\"/etc/passwd\" = {{ size = 1, sha256 = \"{'0' * 64}\" }}\n",
-         "'/etc/passwd' is no name inside a checkpoint\n  in    llm.lock, line 6\n  fix   remove the line, or run `lockllm lock`"),
+         "'/etc/passwd' is not a valid file name inside a checkpoint\n  in    llm.lock, line 6\n"
+         "  fix   remove the line, or run `lockllm lock`"),
         (LOCK + "[[waive]]\nfact = 'host.gpu'\n", "the waiver of host.gpu names no value\n  in    llm.lock, line 5\n"
          "  fix   write found = the value that is accepted"),
     ],
@@ -269,9 +270,9 @@ MEND = "write one with `lockllm observe -o FILE`"
         ('{"observation_version": 1, "fact": {}}', "an observation has no key 'fact'\n  in    host.json\n  fix   did you mean facts?"),
         ('{"observation_version": 1, "facts": {"a": 1}}', "a must be a list of readings\n  in    host.json\n"
          '  fix   write [{"value": …, "source": "…", "by": "endpoint"}]'),
-        ('{"observation_version": 1, "facts": {"a": [], "a": []}}', "the key 'a' stands twice\n  in    host.json\n"
+        ('{"observation_version": 1, "facts": {"a": [], "a": []}}', "the key 'a' appears twice\n  in    host.json\n"
          "  fix   write it again with `lockllm observe -o FILE`"),
-        ('{"observation_version": 1, "facts": {"a..b": []}}', "'a..b' is no key of a fact\n  in    host.json\n"
+        ('{"observation_version": 1, "facts": {"a..b": []}}', "'a..b' is not the key of a fact\n  in    host.json\n"
          "  fix   write it as a TOML dotted key"),
         ('{"observation_version": 1, "facts": {"a": [{"value": NaN}]}}', "this JSON is nested too deeply or holds an impossible number\n"
          "  in    host.json\n  fix   write it again with `lockllm observe -o FILE`"),

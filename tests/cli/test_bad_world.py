@@ -232,7 +232,7 @@ def test_a_checkpoint_without_weights(folder: Path, call: Call) -> None:
     (folder / "model" / "model.safetensors").unlink()
     done = call("lock")
     assert (done.code, done.err) == (
-        2, "lockllm: model is no whole checkpoint: no weight file is there\n  in    llm.toml, line 2\n"
+        2, "lockllm: model is not a complete checkpoint: no weight file is there\n  in    llm.toml, line 2\n"
         "  fix   download the checkpoint again\n",
     )  # fmt: skip
     assert not (folder / "llm.lock").exists()

@@ -195,7 +195,7 @@ def test_a_variant_has_a_plain_name(folder: Path, call: Call, variant: str) -> N
     spec(folder, f'[variant."{variant}".host]\ngpu = "x"\n')
     done = call("lock")
     assert done.code == 2
-    assert f"lockllm: {variant!r} is no name of a variant\n" in done.err
+    assert f"lockllm: {variant!r} is not a valid variant name\n" in done.err
 
 
 def test_what_was_looked_for_and_not_there_stands_in_absent(folder: Path, call: Call) -> None:

@@ -196,7 +196,7 @@ def test_one_lock_of_several_that_cannot_be_read_is_an_error(host: Path, call: C
     Path("b.lock").write_text("lock_version = 1\nx = 1\n")
     done = call("verify", "llm.lock", "b.lock", "--observation", "good.json")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "lockllm: x is no table of facts\n  in    b.lock, line 2\n  fix   run `lockllm lock`\n"
+    assert done.err == "lockllm: x is not a table of facts\n  in    b.lock, line 2\n  fix   run `lockllm lock`\n"
 
 
 def test_quiet_prints_nothing_where_all_is_well(host: Path, call: Call) -> None:
@@ -235,8 +235,13 @@ def test_a_value_of_an_odd_type_is_compared_and_warned_about(host: Path, call: C
     Path("x.json").write_text(observation({**GOOD, "serve.seed": "zero"}))
     done = call("verify", "--observation", "x.json", "--format", "json")
     assert done.code == 0
-    assert done.json["warnings"] == ["llm.lock: serve.seed is no whole number; it is compared by plain equality"]
-    assert done.err == "lockllm: warning: llm.lock: serve.seed is no whole number; it is compared by plain equality\n"
+    assert done.json["warnings"] == [
+        "llm.lock: serve.seed is not of type whole number; it is compared by plain equality"
+    ]
+    assert (
+        done.err
+        == "lockllm: warning: llm.lock: serve.seed is not of type whole number; it is compared by plain equality\n"
+    )
     assert call("verify", "--observation", "good.json").code == 1
 
 
@@ -245,7 +250,7 @@ def test_a_policy_that_hits_nothing_is_a_warning(host: Path, call: Call) -> None
         LOCK.replace("[checkpoint.files]", '[policy]\n"packages.*" = "report"\n\n[checkpoint.files]')
     )
     done = call("verify", "--observation", "good.json", "--format", "json")
-    assert (done.code, done.json["warnings"]) == (0, ["policy 'packages.*' hits no locked fact"])
+    assert (done.code, done.json["warnings"]) == (0, ["policy 'packages.*' matches no locked fact"])
 
 
 def test_what_is_refused_is_told_to_the_container(tmp_path: Path) -> None:

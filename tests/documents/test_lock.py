@@ -88,14 +88,14 @@ def test_a_value_that_its_fact_cannot_hold_is_kept_and_warned_about(raw: str) ->
     lock = locks.read(f"{HEAD}[serve]\nseed = {raw}\n", "a.lock")
     assert isinstance(lock.values[("serve", "seed")], Raw)
     assert f"seed = {raw}\n" in locks.write(lock)
-    assert lock.warnings == ("a.lock: serve.seed is no whole number; it is compared by plain equality",)
+    assert lock.warnings == ("a.lock: serve.seed is not of type whole number; it is compared by plain equality",)
 
 
 def test_a_fact_that_is_held_and_absent_is_refused() -> None:
     with pytest.raises(LockError) as caught:
         locks.read(f'{HEAD}[serve]\nseed = 1\n\n[absent]\nserve = [\n  "seed",\n]\n', "a.lock")
     assert (caught.value.what, caught.value.where) == (
-        "serve.seed is locked, and stands in [absent] too", "a.lock, line 4",
+        "serve.seed is locked and also listed in [absent]", "a.lock, line 4",
     )  # fmt: skip
 
 

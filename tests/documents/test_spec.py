@@ -45,7 +45,7 @@ def test_a_repository_has_a_revision_and_a_path_has_none() -> None:
     both = '[checkpoint]\nrepo = "org/model"\npath = "m"\n[engine]\nname = "vllm"\n'
     assert problems("", both)[0][0] == "checkpoint names a repo and a path"
     odd = '[checkpoint]\nrepo = "org/model/more"\n[engine]\nname = "vllm"\n'
-    assert problems("", odd) == [("'org/model/more' is no repository", "llm.toml, line 2", 'write "OWNER/NAME"')]
+    assert problems("", odd) == [("'org/model/more' is not a repository", "llm.toml, line 2", 'write "OWNER/NAME"')]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_settings_globs_policies_and_waivers_are_read() -> None:
         )),
         ("[host]\ngpus = 1\n", ("there is no fact host.gpus", "llm.toml, line 6", "did you mean host.gpu?")),
         ('[chat_template]\nsha256 = "a"\n', (
-            "chat_template.sha256 is found out, not set", "llm.toml, line 6", "remove it; `lockllm lock` fills it",
+            "chat_template.sha256 is determined by lockllm, not set", "llm.toml, line 6", "remove it; `lockllm lock` fills it",
         )),
         ('[serve]\nmax_num_seqs = "two"\n', (
             'serve.max_num_seqs must be a whole number, found "two"', "llm.toml, line 6",
@@ -122,7 +122,7 @@ def test_settings_globs_policies_and_waivers_are_read() -> None:
         )),
         ("[sampling]\ntop_p = 1.5\n", ("sampling.top_p is 1.5, which cannot be", "llm.toml, line 6", "write a number from 0 to 1")),
         ('[host]\ngpu = "A100"\n', None), ('[host]\ndriver = ">=new"\n', (
-            "host.driver is no range: '>=new'", "llm.toml, line 6", 'write one such as ">=550.54.14"',
+            "host.driver is not a range: '>=new'", "llm.toml, line 6", 'write one such as ">=550.54.14"',
         )),
         ('[policy]\n"host.drivr" = "report"\n', ("policy host.drivr names no fact", "llm.toml, line 6", "did you mean host.driver?")),
         ('[policy]\n"serve.dtype" = "compatible"\n', (

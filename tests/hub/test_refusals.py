@@ -143,7 +143,7 @@ def without_end(hub: Hub) -> None:
 
 
 WRONG = (("HF_TOKEN", TOKEN),)
-ODD = "see whether a proxy or a login page stands between, and what HF_ENDPOINT names"
+ODD = "check for a proxy or login page in between, and the value of HF_ENDPOINT"
 LATER = "try again later, or lock with --offline from a complete download"
 SPELL = "see HUB/org/none; check the spelling, or set HF_TOKEN"
 CASES = {
@@ -315,7 +315,7 @@ CASES = {
         env=(("http_proxy", "http://user:secret@127.0.0.1:1"), ("HF_ENDPOINT", "http://hub.invalid"), ("no_proxy", "")),
     ),
     "no endpoint": Case(
-        "HF_ENDPOINT is no web address: ftp://hub", "set it to an address such as https://huggingface.co, or unset it",
+        "HF_ENDPOINT is not a web address: ftp://hub", "set it to an address such as https://huggingface.co, or unset it",
         env=(("HF_ENDPOINT", "ftp://hub"),), code=2,
     ),
     "offline by the environment": Case(

@@ -160,7 +160,7 @@ def test_a_policy_that_hits_nothing_is_said_unless_it_is_the_rows_own() -> None:
         ("check.bos_once", Policy.REPORT, False), ("engine.name", Policy.REPORT, False),
     ):  # fmt: skip
         warnings = judged(lock(policy={text: policy})).warnings
-        assert warnings == ((f"policy {text!r} hits no locked fact",) if said else ())
+        assert warnings == ((f"policy {text!r} matches no locked fact",) if said else ())
 
 
 def test_a_glob_that_stops_at_guarded_groups_names_them() -> None:

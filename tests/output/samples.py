@@ -147,7 +147,7 @@ REPORTS = {
     "unknown": report(MATCHING + UNSEEN, "unknown", checks=CHECKS),
     "gpu": report(MATCHING + GPU, checks=(*CHECKS, DISAGREE), gate="warn", exit_code=0,
                   others=("B.lock: 3 mismatches",),
-                  warnings=('policy "packages.foo" hits no locked fact',)),
+                  warnings=('policy "packages.foo" matches no locked fact',)),
     "long": report(MATCHING + LONG),
     "nothing": report(
         [result("kernels.attention", Status.NOT_DUE, "FLASH_ATTN", seen=False, blocking=False)], "unknown",

@@ -248,7 +248,7 @@ def test_a_checkpoint_that_is_not_whole_is_refused(name: str) -> None:
     check = Check(f"check.{name}", CheckStatus.FAIL, "/models/m/x.bin is odd", "", "get it again")
     with pytest.raises(SpecError) as caught:
         made(spec(), World(checks=(check,)))
-    assert (caught.value.what, caught.value.fix) == ("m is no whole checkpoint: m/x.bin is odd", "get it again")
+    assert (caught.value.what, caught.value.fix) == ("m is not a complete checkpoint: m/x.bin is odd", "get it again")
     passing = msgspec.structs.replace(check, status=CheckStatus.PASS)
     assert made(spec(), World(checks=(passing,))).get("checkpoint.dtype") == "bfloat16"
 
@@ -271,7 +271,7 @@ def test_a_place_without_a_checkpoint_is_refused_with_its_reason() -> None:
     with pytest.raises(SpecError) as caught:
         made(spec(), World(unobserved=(unread,)))
     assert (caught.value.what, caught.value.fix) == (
-        "m is no whole checkpoint: 'x.bin' cannot be read",
+        "m is not a complete checkpoint: 'x.bin' cannot be read",
         "make it readable",
     )
 

@@ -180,7 +180,7 @@ def _decoded(answer: Answer, kind: type[T], wanted: str) -> T:
 
 def _once(pairs: list[tuple[str, object]]) -> None:
     if len({name for name, _ in pairs}) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key appears twice")
 
 
 def is_commit(text: str | None) -> bool:

@@ -88,7 +88,7 @@ def no_object(answer: Answer, wanted: str) -> ResolveError:
         "content-type", ""
     )
     what = f"the Hub's address answers {'HTML, not JSON' if html else f'something else than {wanted}'}"
-    fix = "see whether a proxy or a login page stands between, and what HF_ENDPOINT names"
+    fix = "check for a proxy or login page in between, and the value of HF_ENDPOINT"
     return ResolveError(what, where=f"GET {shown(answer.url)}", fix=fix)
 
 

@@ -58,7 +58,7 @@ class Endless(Exception):
 
 
 class Astray(Exception):
-    """Redirects that lead nowhere, or to what is no web address."""
+    """Redirects that lead nowhere, or to what is not a web address."""
 
 
 class Cut(Exception):
@@ -74,7 +74,7 @@ class Client:
         origin = origin_of(self.endpoint)
         if origin is None:
             where, fix = "HF_ENDPOINT", "set it to an address such as https://huggingface.co, or unset it"
-            raise UsageError(f"HF_ENDPOINT is no web address: {shown(self.endpoint)}", where=where, fix=fix)
+            raise UsageError(f"HF_ENDPOINT is not a web address: {shown(self.endpoint)}", where=where, fix=fix)
         self._origin = origin
         self.patience = _seconds("HF_HUB_ETAG_TIMEOUT", constants.HF_HUB_ETAG_TIMEOUT)
         self._patience_for_files = _seconds("HF_HUB_DOWNLOAD_TIMEOUT", constants.HF_HUB_DOWNLOAD_TIMEOUT)
@@ -146,7 +146,7 @@ class Client:
         raise Astray(f"more than {_HOPS} redirects")
 
     def _refuse(self, url: str) -> None:
-        """Astray for what is no web address, and for the link's own addresses, where clouds tell a machine its secrets."""
+        """Astray for what is not a web address, and for the link's own addresses, where clouds tell a machine its secrets."""
         origin = origin_of(url)
         if origin is None or not url.isprintable() or (is_of_the_link(origin[1]) and origin[1] != self._origin[1]):
             raise Astray(f"a redirect to {shown(url)}")

@@ -152,7 +152,7 @@ def _listed(page: Page) -> Iterator[tuple[str, str, bool, bool]]:
         raise _no_list(str(error), page.url) from error
     listed = data.get("files")
     if twice or not isinstance(listed, list):
-        raise _no_list(f"key {twice[0][:80]!r} stands twice" if twice else "it holds no files", page.url)
+        raise _no_list(f"key {twice[0][:80]!r} appears twice" if twice else "it holds no files", page.url)
     for each in listed:
         if isinstance(each, dict) and isinstance(each.get("filename"), str) and isinstance(each.get("url"), str):
             has = each.get("core-metadata") or each.get("dist-info-metadata")
