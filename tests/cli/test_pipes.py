@@ -72,7 +72,7 @@ def test_a_folder_that_is_gone_is_told_in_plain_words(folder: Path) -> None:
         words, cwd=folder, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONSAFEPATH": "1"}
     )
     assert (done.returncode, done.stderr) == (
-        4, "lockllm: the current directory does not exist any more\n  fix   change to one that exists: cd DIRECTORY\n",
+        4, "lockllm: the current directory no longer exists\n  fix   change to one that exists: cd DIRECTORY\n",
     )  # fmt: skip
 
 

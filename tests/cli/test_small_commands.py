@@ -157,7 +157,7 @@ def test_every_fact_is_explained(row: object, call: Call) -> None:
     done = call("explain", key)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"{key}\n")
-    assert "  moves" in done.out
+    assert "  effect" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
 
 

@@ -21,10 +21,10 @@ KEYS = (
 
 
 WORDS = {
-    Policy.EXACT: "any difference is a reason to refuse",
-    Policy.COMPATIBLE: "a difference is a reason to refuse where it is not tolerable",
-    Policy.REPORT: "shown, never a reason to refuse",
-    Policy.IGNORE: "not compared",
+    Policy.EXACT: "any difference refuses",
+    Policy.COMPATIBLE: "a difference refuses unless it is tolerable",
+    Policy.REPORT: "a difference is shown and never refuses",
+    Policy.IGNORE: "differences are not judged",
 }
 
 
