@@ -47,3 +47,14 @@ def test_nothing_is_lost(argv: list[str]) -> None:
 def test_a_variable_that_kubernetes_sets_keeps_vllm_from_starting(text: str, wrong: bool) -> None:
     found = [each for each in plan(VLLM, {"VLLM_PORT": text}, "/", "0.32.0").checks if "VLLM_PORT" in each.detail]
     assert len(found) == wrong
+
+
+@pytest.mark.parametrize("argv", [
+    [*VLLM, "--help"], [*VLLM, "-h"], [*VLLM, "--help=ModelConfig"], [*SGLANG, "--help"],
+    ["lmdeploy", "serve", "api_server", "m", "-h"], ["transformers", "serve", "m", "--help"],
+])  # fmt: skip
+def test_a_command_that_prints_its_help_serves_nothing(argv: list[str]) -> None:
+    planned = plan(argv, {}, "/")
+    found = [each for each in planned.checks if each.name == "check.flags_accepted"]
+    assert "it prints the help, and nothing is served" in found[0].detail
+    assert not [each for each in planned.readings if each.fact.path[:2] == ("serve", "args")]

@@ -81,6 +81,10 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
         return {word.name: word for word in self.words}
 
 
+_HELP = ("-h", "--help")
+"""Options that argparse adds by itself."""
+
+
 def _repeated(words: Sequence[Word], options: Table) -> tuple[str, ...]:
     adds = {option.name for option in options.options if option.take is Take.APPEND}
     first: dict[str, Word] = {}
@@ -126,6 +130,12 @@ def parse(argv: Sequence[str], options: Table, *, underscores: bool = False, dot
         if rest[at] == "--":
             positionals += rest[at + 1 :]
             break
+        if rest[at].partition("=")[0] in _HELP and rest[at] not in options.flags:
+            problems.append(
+                Problem(flag=rest[at].partition("=")[0], reason="it prints the help, and nothing is served")
+            )
+            at += 1
+            continue
         match = _option(rest[at], options)
         at += 1
         if match is None:
