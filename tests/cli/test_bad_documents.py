@@ -299,9 +299,10 @@ def test_a_bad_spec_leaves_the_lock_alone(folder: Path, call: Call) -> None:
     assert sorted(path.name for path in folder.iterdir() if path.name != ".cache") == ["llm.lock", "llm.toml", "model"]
 
 
-@pytest.mark.parametrize("name", ["\n::error::x", "[red]", "\x1b[31m"])
-def test_foreign_text_in_an_error_is_harmless(folder: Path, call: Call, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "shown"), [("\n::error::x", r"\n::error::x"), ("[red]", "[red]"), ("\x1b[31m", r"\x1b[31m")]
+)
+def test_foreign_text_in_an_error_is_shown_and_harmless(folder: Path, call: Call, name: str, shown: str) -> None:
     done = call("verify", name)
-    assert done.code == 2
-    assert "\n::error" not in done.err
-    assert "\x1b" not in done.err
+    assert (done.code, done.err.splitlines()[1]) == (2, f"  in    {shown}")
+    assert [line[:8] for line in done.err.splitlines()] == ["lockllm:", "  in    ", "  fix   "]
