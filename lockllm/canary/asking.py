@@ -311,9 +311,9 @@ def _prompt(positions: Any) -> tuple[float, ...]:
 
 def _why(error: Exception) -> str:
     if isinstance(error, (TimeoutError, Late)):
-        return "no whole answer in time"
+        return "no complete answer in time"
     if isinstance(error, ConnectionRefusedError):
-        return "nothing listens there"
+        return "nothing listens on this address"
     return (getattr(error, "strerror", None) or str(error) or type(error).__name__)[:200]
 
 

@@ -56,7 +56,7 @@ def readings(
         missing = next(((one, each) for one, each in zip(held, contents, strict=True) if each.reason), None)
         if missing is not None:
             one, why = missing
-            gap = Unobserved(path, f"{one.path} ({one.source}) {why.reason}", "see the server's mounts")
+            gap = Unobserved(path, f"{one.path} ({one.source}) {why.reason}", "check the server's mounts")
             yield gap if why.due is None else msgspec.structs.replace(gap, due=why.due)
             continue
         values = [value(one, each) for one, each in zip(held, contents, strict=True)]
@@ -73,7 +73,7 @@ def content(one: PathGiven, located: Place, *, live: bool = False, cache: Cache 
     """What one path holds."""
     where = located(one.path)
     if where is None:
-        absent = Content(reason="lies inside the container")
+        absent = Content(reason="is inside the container")
         return Content(name=one.path) if _may_be_name(one) else absent
     try:
         if os.path.isdir(links.inner(where)):

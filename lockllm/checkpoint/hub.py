@@ -67,7 +67,7 @@ def snapshot(repo_folder: str, revision: str | None) -> tuple[str | None, str]:
         return None, f"{asked!r} is no revision"
     commit = asked if _COMMIT.match(asked) else _line(os.path.join(repo_folder, "refs", asked))
     if commit is None or not _COMMIT.match(commit):
-        return None, f"the cache holds no ref {asked!r} of this repository"
+        return None, f"the cache has no ref {asked!r} of this repository"
     path = os.path.join(repo_folder, "snapshots", commit)
     if not os.path.isdir(path):
         return None, f"ref {asked!r} names commit {commit}, whose snapshot is not in the cache"

@@ -42,7 +42,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     dtypes: Mapping[str, int] = {}  # dtype or GGUF type of the tensors -> parameters
     warnings: tuple[str, ...] = ()
     kept_now: Callable[[], frozenset[str] | None] | None = None
-    """What reaches inference by the same rule at another moment; None: the path leads to another folder by then."""
+    """What reaches inference by the same rule at another moment; None: the path points to another folder by then."""
 
     @property
     def names(self) -> tuple[str, ...]:

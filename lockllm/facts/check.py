@@ -58,7 +58,7 @@ CHECKS = (
         Policy.REPORT,
         since=2,
     ),
-    CheckRow("check.files_stable", "No file changed while it was looked at.", "the download may still be running"),
+    CheckRow("check.files_stable", "No file changed during the check.", "the download may still be running"),
     CheckRow(
         "check.claimed_digests", "Files hold the bytes that their blob names and sidecars claim.", "files are damaged"
     ),

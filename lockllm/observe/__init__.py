@@ -1,4 +1,4 @@
-"""A host, looked at: the sources run side by side and become one observation."""
+"""Inspects a host: the sources run side by side and become one observation."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from lockllm.observe.web import http
 
 __all__ = ["Request", "observe", "subject"]
 
-_MADE = Unobserved(("checkpoint",), "the look at it is made already")
+_MADE = Unobserved(("checkpoint",), "it was already inspected")
 _ROUNDS = 3
-"""How often a server that is no local process is asked: replicas behind one address take turns."""
+"""How often a server that is not a local process is asked: replicas behind one address take turns."""
 
 
 def observe(request: Request) -> Observation:
-    """Look at a host as a request says, and once more at all of it. UsageError where it names what is not there; all else is data."""
+    """Inspect a host as requested, then look again. UsageError where the request names what does not exist; all else is data."""
     if request.log is not None:
         start_log.check(request.log)
     with stamps.watching() as ledger:
@@ -107,7 +107,7 @@ def _observe(request: Request, ledger: stamps.Ledger) -> Observation:
 
 
 def subject(request: Request, seen: Observation) -> str:
-    """How what was looked at is called: `server at http://127.0.0.1:8000 (pid 71)`."""
+    """A name for what was inspected: `server at http://127.0.0.1:8000 (pid 71)`."""
     if request.command:
         return "the planned command, before it runs"
     where = next((check.source for check in seen.checks if check.name == "check.server_answers"), "")
@@ -118,10 +118,16 @@ def subject(request: Request, seen: Observation) -> str:
 
 
 def _rules(
-    collector: Collector, request: Request, target: Target, engine: Engine, replies: Replies | None, looked: Files, host: Any,
+    collector: Collector,
+    request: Request,
+    target: Target,
+    engine: Engine,
+    replies: Replies | None,
+    looked: Files,
+    host: Any,
     versions: dict[str, str],
-) -> None:  # fmt: skip
-    """What the engine makes of everything: its answers, its log, its rules, its findings; then the prompt."""
+) -> None:
+    """What the engine derives from its answers, its log, its rules, and its findings; then the prompt."""
     given = target.plan.given if target.plan else None
 
     def context() -> Context:
@@ -158,7 +164,7 @@ def _rules(
 
 
 def _guarded(collector: Collector, what: str, read: Callable[[], Iterable[Any]]) -> None:
-    """Foreign material may be of any shape: what trips a reader is a gap of its own, and takes nothing else down."""
+    """Foreign data may have any shape: what a reader cannot parse becomes one gap and stops nothing else."""
     try:
         collector.add(list(read()))
     except LockllmError:
@@ -184,7 +190,7 @@ def _files(collector: Collector, looked: Files, edition: int) -> None:
 
 
 def _named_files(target: Target) -> Iterator[tuple[str, str]]:
-    """The files that the command of a running server names: what its options are given, and its config files."""
+    """The files that a running server's command names: values of its options, and its config files."""
     plan = target.plan
     names = (
         [*plan.files, *(each.path for each in plan.given.paths)] if plan is not None and plan.given is not None else []
@@ -196,7 +202,7 @@ def _named_files(target: Target) -> Iterator[tuple[str, str]]:
 
 
 def _log(collector: Collector, name: str, engine: Engine, target: Target) -> list[Reading | Unobserved]:
-    """What the last start in the log shows, where it is the log of this server; `-` is standard input."""
+    """What the last start in the log shows, if it is this server's log; `-` is standard input."""
     log = start_log.read(name, engine.name)
     collector.warnings += [log.note] if log.note else []
     reason = log.gap or start_log.other(log, target.server)
@@ -222,7 +228,7 @@ def _observation(collector: Collector, target: Target) -> Observation:
 
 
 def _checks(collector: Collector) -> tuple[Check, ...]:
-    """One finding of each name: of those with the worst status, every word once; of those that pass, the first."""
+    """One finding for each name: the worst status with all its details, or the first pass."""
     found: dict[str, list[Check]] = {}
     for check in collector.checks:
         found.setdefault(check.name, []).append(check)
@@ -267,13 +273,18 @@ def _ask(request: Request, target: Target) -> Replies:
     headers = http.key_headers(request.api_key, request.headers)
     rounds = _ROUNDS if target.elsewhere is not None else 1
     return endpoints.ask(
-        target.address, target.engine, headers, request.timeout, likely=request.engine, rounds=rounds,
+        target.address,
+        target.engine,
+        headers,
+        request.timeout,
+        likely=request.engine,
+        rounds=rounds,
         generate=request.probe_generate,
-    )  # fmt: skip
+    )
 
 
 def _ask_again(collector: Collector, request: Request, replies: Replies, engine: Engine, context: Context) -> None:
-    """Ask a server once more of which no process shows: its answers alone can tell that it moved."""
+    """Ask a server again whose process is not visible: only its answers can show that it changed."""
     headers = http.key_headers(request.api_key, request.headers)
 
     def ask() -> tuple[()]:

@@ -1,4 +1,4 @@
-"""Where readings, gaps and findings are gathered while a host is looked at."""
+"""Collects readings, gaps, and findings during a check of a host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OF_SERVER = ("serve", "env", "adapters", "sampling", "draft", "kernels")
 
 
 class Collector:
-    """Readings, gaps and findings as they come in."""
+    """The readings, gaps, and findings so far."""
 
     def __init__(self) -> None:
         self.readings: list[Reading] = []
@@ -24,7 +24,7 @@ class Collector:
         self.asked: list[Reading] = []  # what was typed, as it was typed
 
     def add(self, items: Iterable[Reading | Unobserved | Check]) -> None:
-        """Put each where it belongs."""
+        """Add each to its list."""
         for item in items:
             if isinstance(item, Reading):
                 self.readings.append(item)
@@ -34,13 +34,13 @@ class Collector:
                 self.checks.append(item)
 
     def hide(self, path: Path, reason: str, fix: str) -> None:
-        """Take a fact back: what was seen of it does not hold any more."""
+        """Withdraw a fact: its readings no longer hold."""
         self.readings = [each for each in self.readings if each.fact.path != path]
         self.unobserved = [each for each in self.unobserved if each.path != path]
         self.unobserved.append(Unobserved(path, reason, fix))
 
     def hide_files(self, groups: Collection[str], reason: str, fix: str) -> None:
-        """Take back all that files showed of these groups, and that rules or defaults made of them."""
+        """Withdraw what files show of these groups, and what rules or defaults derived from that."""
         kinds = (By.FILE, By.RULE, By.DEFAULT)
         taken = {each.fact.path for each in self.readings if each.fact.group in groups and each.by in kinds}
         self.readings = [each for each in self.readings if each.fact.path not in taken]
@@ -48,7 +48,7 @@ class Collector:
         self.unobserved += [Unobserved(path, reason, fix) for path in sorted(taken)]
 
     def withhold(self, kinds: Collection[By], reason: str, fix: str) -> None:
-        """Take back every fact that witnesses of these kinds show, and that a family of them was seen whole."""
+        """Withdraw every fact shown by sources of these kinds, and the completeness of their families."""
         taken = {each.fact.path for each in self.readings if each.by in kinds}
         self.readings = [each for each in self.readings if each.fact.path not in taken]
         self.unobserved = [each for each in self.unobserved if each.path not in taken]
@@ -59,11 +59,11 @@ class Collector:
 
     @property
     def values(self) -> dict[Path, Any]:
-        """The value in force of each fact so far; what is absent, or of no type that its fact knows, is left out."""
+        """The value in force of each fact so far; absent values and values of an unknown type are left out."""
         return known(self.readings)
 
     def gaps(self) -> tuple[Unobserved, ...]:
-        """What could not be seen, the first reason of each; what was seen after all is left out."""
+        """What could not be seen, with the first reason for each; facts with a reading are left out."""
         held = {reading.fact.path for reading in self.readings}
         found: dict[Path, Unobserved] = {}
         for each in self.unobserved:
@@ -73,5 +73,5 @@ class Collector:
 
 
 def known(readings: Iterable[Reading]) -> dict[Path, Any]:
-    """The value in force of each fact, those left out that are absent or of no type that their fact knows."""
+    """The value in force of each fact; absent values and values of an unknown type are left out."""
     return {path: value for path, value in values(readings).items() if not isinstance(value, (Absent, Raw))}

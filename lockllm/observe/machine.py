@@ -1,4 +1,4 @@
-"""The machine under one server: its GPUs, its driver, the CUDA stack, and what they say against each other."""
+"""The machine of one server: its GPUs, its driver, the CUDA stack, and whether they fit together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROOT = pathlib.Path("/")
 
 
 def machine(request: Request, target: Target) -> Machine:
-    """The GPUs of this machine; none for an engine that is built without them. At stage live no driver is asked."""
+    """The GPUs of this machine; none for an engine built without GPU support. At stage live no driver is queried."""
     environment = target.environment
     torch = environment.torch if environment is not None and target.engine is not None else None
     if torch is not None and "cuda" in torch and not any(torch.get(name) for name in ("cuda", "hip", "xpu")):
@@ -34,12 +34,12 @@ def machine(request: Request, target: Target) -> Machine:
     if target.stage is Stage.LIVE:
         found = sysfs.signs()
         platform = "cuda" if "nvidia" in found else "rocm" if "amd" in found else "cpu"
-        return Machine(platform=platform, trouble=Trouble("GPUs are not asked at stage live", "verify at stage all"))
+        return Machine(platform=platform, trouble=Trouble("GPUs are not queried at stage live", "verify at stage all"))
     return probe.look(request.gpu, env=variables(request, target))
 
 
 def host(collector: Collector, request: Request, target: Target, seen_machine: Machine) -> dict[Path, Any]:
-    """The driver and the CPU; gives what rules may know of the first GPU. How many are used is told later."""
+    """The driver and the CPU; returns what rules may know of the first GPU. The number of GPUs in use follows later."""
     said = gpu_readings.machine_facts(seen_machine)
     collector.add([*said.readings, *said.unobserved, *said.checks])
     collector.warnings += said.warnings
@@ -74,18 +74,18 @@ def used_gpus(collector: Collector, request: Request, target: Target, seen_machi
 
 
 def no_cuda(collector: Collector, target: Target) -> None:
-    """A server whose every mapping shows, and that maps and imports nothing of CUDA, has none.
+    """A server whose mappings are all visible, and that maps and imports nothing of CUDA, has no CUDA.
 
-    An engine that imports no torch shows what it maps only while it runs.
+    An engine without torch shows its libraries only while it runs.
     """
     if any(each.fact.path[0] == "cuda" and each.by < By.FILE for each in collector.readings):
         return
     if target.server is None and target.engine is not None and "torch" not in target.engine.packages:
-        reason = "which libraries of CUDA it loads, only the running server shows"
+        reason = "only the running server shows which CUDA libraries it loads"
         collector.unobserved.insert(0, Unobserved(("cuda",), reason, "verify at stage live or all", due=Stage.LIVE))
     if target.server is None or not target.server.mappings.files or target.server.mappings.closed:
         return
-    source = f"pid {target.server.process.pid} maps no library of CUDA"
+    source = f"pid {target.server.process.pid} maps no CUDA library"
     for name in ("runtime", "cudnn", "nccl", "cublas"):
         collector.readings.append(seen(("cuda", name), None, source, By.LIBRARY))
 
@@ -105,7 +105,7 @@ def closed(target: Target) -> str:
 
 
 def _stack(collector: Collector, request: Request, target: Target, seen_machine: Machine) -> list[Trouble]:
-    """The toolkit, and the library files that a server which does not run yet would load; what keeps CUDA from starting."""
+    """The toolkit, and the library files that a planned server would load; returns what prevents CUDA from starting."""
     root = target.server.process.root if target.server is not None else _ROOT
     env = variables(request, target)
     collector.readings.append(toolkit.toolkit(env, root))
@@ -123,19 +123,19 @@ def _stack(collector: Collector, request: Request, target: Target, seen_machine:
     collector.warnings += found.warnings
     if not found.driver and stack_fit.has_devices(root):
         fix = "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-        wrong.append(Trouble("no libcuda.so.1 lies where the loader looks", fix))
+        wrong.append(Trouble("the loader finds no libcuda.so.1", fix))
     return wrong
 
 
 def _tried(
     collector: Collector, request: Request, target: Target, seen_machine: Machine, gpus: Sequence[VisibleGpu]
-) -> TrialResult:  # fmt: skip
-    """What only trying tells, where `--deep` asks for it and the server's files are ours to open."""
+) -> TrialResult:
+    """What only a trial shows, where `--deep` asks for it and lockllm can open the server's files."""
     process = target.server.process if target.server is not None else None
     if not request.deep or target.stage is Stage.LIVE or target.elsewhere is not None:
         return TrialResult()
     if process is not None and process.root != _ROOT:
-        return TrialResult(unknown="the server runs in a container: run lockllm inside it to try what its CUDA does")
+        return TrialResult(unknown="the server runs in a container: run lockllm inside it to test its CUDA")
     env = variables(request, target)
     wrong: tuple[Trouble, ...] = ()
     environment = target.environment

@@ -1,4 +1,4 @@
-"""The sources joined: what the engine makes of arguments, files, host, answers and log becomes one observation."""
+"""Merges the sources: what the engine derives from arguments, files, host, answers, and log becomes one observation."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from lockllm.observe.web.http import Silence
 _SAID_WHOLE: frozenset[Path] = frozenset(
     {("serve", "args"), ("serve", "chat_template_kwargs"), ("serve", "speculative"), ("adapters",), ("draft",)}
 )
-"""Families that a command line tells whole: what it does not name is not there. Ollama's come with the model."""
+"""Families that a command line shows completely: what it does not name is absent. Ollama's come with the model."""
 _LAYERS: Path = ("checkpoint", "layers")
 
 
 def environment(collector: Collector, request: Request, target: Target, engine: Engine | None) -> dict[str, str]:
-    """Packages, the engine's release, Python and CUDA; gives versions by distribution."""
+    """Packages, the engine's release, Python, and CUDA; returns versions by distribution."""
     if target.environment is None:
         missing = target.no_environment
         if missing is not None:
@@ -91,7 +91,7 @@ def _is_of(environment: Environment, name: str, file: str) -> bool:
 
 
 def given(collector: Collector, request: Request, target: Target, replies: Replies | None = None) -> None:
-    """What the command line, its variables and its files say, and the store of the model that the server says it has loaded."""
+    """What the command line, its variables, and its files say, and the store of the model that the server has loaded."""
     plan = target.plan
     if plan is None:
         return
@@ -116,7 +116,7 @@ def given(collector: Collector, request: Request, target: Target, replies: Repli
     if whole:
         collector.complete.add(("env",))
     else:
-        reason = f"{closed(target)}: a variable that is not there is unknown"
+        reason = f"{closed(target)}: variables that it does not show are unknown"
         collector.unobserved.append(
             Unobserved(("env",), reason, "run lockllm as root, or before the server, with lockllm exec")
         )
@@ -139,7 +139,7 @@ _OF_THE_HUB = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"})
 
 
 def _is_idle(reading: Reading, given: Given | None, request: Request, target: Target) -> bool:
-    """Whether it is a variable that decides nothing here: about repositories, where all that is served are folders."""
+    """Whether a variable has no effect here: one about repositories, where the server serves only folders."""
     name = reading.fact.path[-1]
     if given is None or reading.fact.group != "env" or name not in _OF_THE_HUB or name in request.env:
         return False
@@ -152,7 +152,7 @@ def _is_idle(reading: Reading, given: Given | None, request: Request, target: Ta
 def in_force(
     engine: Engine, given: Given, context: Context, target: Target, stored: Iterable[Reading] = ()
 ) -> Iterator[Reading | Unobserved]:
-    """What the engine's rules make of the arguments, and of what the model itself sets (`stored`: all that was seen).
+    """What the engine's rules derive from the arguments and from the model's own settings (`stored`: all readings so far).
 
     At stage live, what rules leave open only a full look can close. No default stands for a fact that is given by a file
     which cannot be read here.
@@ -168,16 +168,16 @@ def in_force(
 
 
 def unread(given: Given, path: Path) -> Unobserved | None:
-    """Why a fact is unknown although a rule or another file tells a value: a file that outranks it was not read."""
+    """Why a fact is unknown although a rule or another file gives a value: a file that outranks it was not read."""
     return next((gap for gap in given.unread if path[: len(gap.path)] == gap.path), None)
 
 
 def replicas(replies: Replies, engine: Engine, context: Context) -> Iterator[Reading | Check]:
-    """What the later rounds of questions say otherwise: several servers answer at one address."""
+    """What later rounds of answers show differently: several servers answer at one address."""
     odd = _differing(replies, replies.rounds, engine, context)
     yield from odd.values()
     if replies.again and not replies.rounds:
-        detail, fix = "no second round of answers came whole", "give it more time with --timeout"
+        detail, fix = "no second round of answers was complete", "give it more time with --timeout"
         yield Check("check.replicas_agree", CheckStatus.UNKNOWN, detail, replies.address.url, fix)
     elif replies.rounds:
         names = ", ".join(sorted(reading.fact.key for reading in odd.values()))
@@ -194,14 +194,14 @@ def replicas(replies: Replies, engine: Engine, context: Context) -> Iterator[Rea
 def answers_now(
     collector: Collector, replies: Replies, engine: Engine, context: Context, now: Sequence[Answer | Silence]
 ) -> None:
-    """Hold the answers of a server that only HTTP shows against those that it gives at the end.
+    """Compare the first answers of a server that only HTTP shows with those at the end.
 
-    What it says otherwise is a finding, and a reading beside the first; a server that no longer answers shows nothing that could be known.
+    A different answer is a finding and a second reading; a server that no longer answers shows nothing that could be known.
     """
-    fix = "look again when nothing changes it"
+    fix = "try again when nothing changes it"
     quiet = [each for each in now if isinstance(each, Silence)]
     if quiet:
-        reason = f"answered at first, and not at the end: {quiet[0].reason}"
+        reason = f"answered at first but not at the end: {quiet[0].reason}"
         collector.withhold((By.ENDPOINT,), reason, quiet[0].fix)
         collector.unobserved.append(Unobserved(("check", "server_answers"), reason, quiet[0].fix, due=Stage.LIVE))
         collector.checks = [each for each in collector.checks if each.name != "check.server_answers"]
@@ -214,7 +214,7 @@ def answers_now(
     odd = {path: each for path, each in _differing(replies, [last], engine, context).items() if path not in between}
     if odd:
         names = ", ".join(sorted(reading.fact.key for reading in odd.values()))
-        detail = f"its answers changed while it was looked at: {names}"
+        detail = f"its answers changed during the check: {names}"
         check = Check("check.server_current", CheckStatus.FAIL, detail, replies.address.url, fix)
         collector.add([*odd.values(), check])
 
@@ -241,7 +241,7 @@ def silent(collector: Collector, target: Target, replies: Replies | None) -> Non
         reason, fix = replies.worst.reason, replies.worst.fix
     elif replies is None and target.server is not None and target.stage is not Stage.PREFLIGHT:
         hidden = target.server.process.hidden
-        reason = hidden or f"pid {target.server.process.pid} listens on no port that can be asked from here"
+        reason = hidden or f"pid {target.server.process.pid} listens on no port that is reachable from here"
         fix = "wait for it with --wait SECONDS, or name its address with --server"
     if reason:
         for group in ("serve", "sampling", "chat_template", "engine", "tokenizer"):
@@ -249,7 +249,7 @@ def silent(collector: Collector, target: Target, replies: Replies | None) -> Non
 
 
 def not_running(collector: Collector, request: Request, target: Target) -> None:
-    """Why nothing is known of the arguments where no server runs, and no command of an engine is planned."""
+    """Why the arguments are unknown where no server runs and no engine command is planned."""
     machine.no_cuda(collector, target)
     if target.live or (target.plan is not None and target.plan.given is not None):
         return
@@ -269,7 +269,7 @@ def not_running(collector: Collector, request: Request, target: Target) -> None:
 
 
 def elsewhere(collector: Collector, target: Target) -> None:
-    """Everything but HTTP of a server that is not this machine's."""
+    """The gaps of a server on another machine: everything but HTTP."""
     if target.elsewhere is None:
         return
     reason, fix = target.elsewhere.reason, target.elsewhere.fix
@@ -277,7 +277,7 @@ def elsewhere(collector: Collector, target: Target) -> None:
 
 
 def redacted(pile: Collector, secrets: Iterable[str]) -> Collector:
-    """The same without any reading that holds a secret of the command line or environment, and no word of one elsewhere."""
+    """The same without readings that contain a secret of the command line or environment; secrets are removed from all texts."""
     hidden = tuple(secrets)
     kept = Collector()
     kept.complete = set(pile.complete)
@@ -287,12 +287,12 @@ def redacted(pile: Collector, secrets: Iterable[str]) -> Collector:
         if secret is not None:  # a name that a server gave
             family = path[: max(1, secret)]
             kept.complete -= {family[:length] for length in range(1, len(family) + 1)}
-            kept.unobserved.append(Unobserved(family, "a name in it holds a secret", "give the secret by a file"))
+            kept.unobserved.append(Unobserved(family, "a name in it contains a secret", "pass the secret in a file"))
             continue
         text = reading.source + json.dumps(_plain(reading.value), default=str, ensure_ascii=False)
         if redaction.holds(text, hidden):
             kept.unobserved.append(
-                Unobserved(reading.fact.path, "its value holds a secret", "give the secret by a file")
+                Unobserved(reading.fact.path, "its value contains a secret", "pass the secret in a file")
             )
         else:
             kept.readings.append(reading)
@@ -314,7 +314,7 @@ def context(
     host: Mapping[Path, Any],
     installed: Mapping[str, str],
     request: Request,
-) -> Context:  # fmt: skip
+) -> Context:
     """What an engine's rules may look at."""
     held = collector.values
     told = held.get(("engine", "version"))
@@ -322,11 +322,15 @@ def context(
     checkpoint = known(look.readings) if look else {}
     own = target.installed
     return Context(
-        version=version, installed=own if own is not None and own.version == version else None,
-        checkpoint=checkpoint, host=host, packages=dict(installed), env=dict(target.env),
+        version=version,
+        installed=own if own is not None and own.version == version else None,
+        checkpoint=checkpoint,
+        host=host,
+        packages=dict(installed),
+        env=dict(target.env),
         env_whole=target.server is None or target.server.process.env_whole,
         locked_model=":".join(each for each in (request.repo, request.revision) if each),
-    )  # fmt: skip
+    )
 
 
 def _loaded(replies: Replies | None) -> str:

@@ -1,4 +1,4 @@
-"""What one look at a host is asked for: the sources, and what the lock or spec names."""
+"""The request for one check of a host: the sources, and what the lock or spec names."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _clock(lock: Lock) -> bool | None:
 
 
 def _pairs(lock: Lock) -> dict[str, tuple[str, str]]:
-    """The files of which the lock holds both digests."""
+    """The files for which the lock has both digests."""
     found = {}
     for path, blake3 in lock.values.items():
         held = lock.values.get(("checkpoint", "files", *path[2:])) if path[:2] == ("checkpoint", "blake3") else None

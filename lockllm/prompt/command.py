@@ -205,7 +205,7 @@ def _read(path: str, what: str) -> bytes:
                     raise UsageError(f"{what} is not a regular file", where=path, fix=fix)
                 raw = file.read(_MOST + 1)
     except (OSError, ValueError) as error:
-        words = error.strerror if isinstance(error, OSError) else "its name holds a NUL"
+        words = error.strerror if isinstance(error, OSError) else "its name contains a NUL"
         raise UsageError(f"{what} cannot be read: {words}", where=path, fix="name a file that can be read") from error
     if len(raw) > _MOST:
         raise UsageError(f"{what} is longer than {_MOST >> 20} MiB", where=path, fix="name a shorter file")

@@ -125,7 +125,7 @@ def test_a_server_that_does_not_answer_is_no_noise(recorded: tuple[Path, Done, s
     done = ours(folder, "canary", "check", "--server", f"http://127.0.0.1:{start.free_port()}", "--timeout", "2")
     assert done.code == 3, done.out + done.err
     assert done.out.startswith("CANNOT TELL")
-    assert "nothing listens there" in done.out
+    assert "nothing listens on this address" in done.out
 
 
 def test_a_server_that_is_busy_is_asked_again_after_the_time_that_it_names(recorded: tuple[Path, Done, str]) -> None:

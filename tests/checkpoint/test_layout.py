@@ -374,6 +374,6 @@ def test_the_commit_of_foreign_code_is_that_of_the_cache_it_lies_in(tmp_path: Pa
     source = Path(__file__).parent / "data" / "configs" / "remote-code"
     snapshot = cache(tmp_path / "hub", source)
     gap = next(gap for gap in look(str(snapshot)).unobserved if gap.path == ("checkpoint", "code_commit"))
-    assert gap.reason == "example-org/shared-code: the cache holds no ref 'main' of this repository"
+    assert gap.reason == "example-org/shared-code: the cache has no ref 'main' of this repository"
     cache(tmp_path / "hub", source, "example-org/shared-code")
     assert value(look(str(snapshot)), "checkpoint.code_commit") == COMMIT

@@ -303,7 +303,7 @@ def test_a_port_on_which_nothing_listens(folder: Path, call: Call) -> None:
     assert {(each["status"], each["reason"], each["fix"]) for each in done.json["results"]} == {
         (
             "unknown",
-            f"GET http://127.0.0.1:{port}/version: nothing listens there",
+            f"GET http://127.0.0.1:{port}/version: nothing listens on this address",
             "start the server, or name it with --server",
         )
     }
@@ -340,8 +340,8 @@ def test_a_server_that_never_answers_is_unknown_within_the_timeout(folder: Path,
 
 @pytest.mark.parametrize(
     ("url", "what"),
-    [("ftp://127.0.0.1", "ftp is no scheme of a server"),
-     ("http://", "'http://' names no host"), ("http://127.0.0.1:99999", "http://127.0.0.1:99999 is no URL: Port out of range 0-65535")],
+    [("ftp://127.0.0.1", "ftp is not a supported scheme"),
+     ("http://", "'http://' names no host"), ("http://127.0.0.1:99999", "http://127.0.0.1:99999 is not a URL: Port out of range 0-65535")],
 )  # fmt: skip
 def test_an_address_that_is_none(folder: Path, call: Call, url: str, what: str) -> None:
     (folder / "llm.lock").write_text(LOCK)
@@ -368,7 +368,7 @@ def test_a_pid_that_is_no_server(folder: Path, call: Call) -> None:
         done = call("verify", "--pid", str(other.pid))
         other.kill()
     assert (done.code, done.out, done.err) == (
-        2, "", f"lockllm: process {other.pid} (sleep) is no server\n  in    --pid {other.pid}\n"
+        2, "", f"lockllm: process {other.pid} (sleep) is not a server\n  in    --pid {other.pid}\n"
         "  fix   find the server with `ps -ef`, or name its address with --server\n",
     )  # fmt: skip
 

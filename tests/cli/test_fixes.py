@@ -85,7 +85,7 @@ def test_an_edited_package_is_installed_again_in_its_own_release(folder: Path, s
     report = call(*VERIFY, *look, "--deep", "--full")
     assert report.code == 1
     fix = fix_of(report.out, "check.packages_unedited")
-    assert fix == "install it again: pip install --force-reinstall --no-deps vllm==0.10.2"
+    assert fix == "reinstall it: pip install --force-reinstall --no-deps vllm==0.10.2"
     pip(folder, shlex.split(fix.partition(": ")[2]))
     assert core.read_text() == "a = 1\n"
     assert call(*VERIFY, *look, "--deep").code == 0

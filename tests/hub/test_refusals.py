@@ -319,7 +319,7 @@ CASES = {
         env=(("HF_ENDPOINT", "ftp://hub"),), code=2,
     ),
     "offline by the environment": Case(
-        "org/tiny cannot be locked offline: the cache holds no ref 'main' of this repository",
+        "org/tiny cannot be locked offline: the cache has no ref 'main' of this repository",
         "connect and drop HF_HUB_OFFLINE, or download it first: hf download org/tiny", env=(("HF_HUB_OFFLINE", "1"),),
     ),
 }  # fmt: skip

@@ -145,12 +145,12 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "two unlike slices, none named": Scenario(
         machine={**H100, **SLICED, "count": "1"}, tells=ONE_GPU,
-        gaps=dict.fromkeys(OF_CARDS, "a CUDA process uses one MIG device, and those that it sees differ"),
+        gaps=dict.fromkeys(OF_CARDS, "a CUDA process uses one MIG device, but the visible ones differ"),
     ),
     "MIG mode without a slice": Scenario(
         machine={**H100, "count": "1", "gpu.0.mig_mode": "1 1", "gpu.0.max_mig": "7"},
         tells={"gpu_count": 0, "interconnect": None},
-        gaps=dict.fromkeys(OF_CARDS, "MIG mode is on, and no MIG device was made"),
+        gaps=dict.fromkeys(OF_CARDS, "MIG mode is on, but no MIG device exists"),
     ),
     "MIG mode after the next reset": Scenario(machine={**EVERY, "gpu.*.mig_mode": "0 1"}),
     "one of eight lost": Scenario(machine={**EVERY, "gpu.5.error.*": "15"}, tells={"gpu_count": 7}),
@@ -192,7 +192,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "a name that is no text": Scenario(
         machine={**EVERY, "gpu.*.name": "H100 \\xff\\xfe"},
-        gaps=dict.fromkeys(("gpu", "gpu_product"), "the driver gave a text that is no UTF-8"),
+        gaps=dict.fromkeys(("gpu", "gpu_product"), "the driver returned text that is not UTF-8"),
     ),
     "a corrupted InfoROM": Scenario(
         machine={**EVERY, "gpu.*.error.nvmlDeviceGetTotalEccErrors": "14", "gpu.*.error.nvmlDeviceGetRemappedRows": "14"}
@@ -223,7 +223,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "no library": _broken("NVML library not found, although an NVIDIA GPU is here", {"error.nvmlInitWithFlags": "12"}),
     "compute capability alone": _broken(
-        "NVML library not found: the container has the driver's compute part alone", {"error.nvmlInitWithFlags": "12"},
+        "NVML library not found: the container has only the driver's compute part", {"error.nvmlInitWithFlags": "12"},
         files={"usr/lib/x86_64-linux-gnu/libcuda.so.1": ""},
     ),
     "a control device that is blocked": _broken(

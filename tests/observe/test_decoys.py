@@ -35,14 +35,17 @@ def test_the_arguments_of_a_process_that_is_no_engine_are_never_told(words: list
         gap = find.by_address(http.parse(str(port)))
     assert isinstance(gap, Unobserved)
     program = os.path.basename(os.path.realpath(sys.executable))
-    assert gap.reason == f"what listens on port {port} is no engine (pid {pid} ({program})): only HTTP was asked"
+    assert (
+        gap.reason
+        == f"the program that listens on port {port} is not an engine (pid {pid} ({program})): only HTTP was used"
+    )
     with subprocess.Popen(["tail", "-f", "/dev/null", "--pid", str(os.getpid()), *["/dev/null"] * 3]) as other:
         with pytest.raises(UsageError) as raised:
             find.by_pid(other.pid)
         other.kill()
     assert raised.value.what in (
-        f"process {other.pid} (tail) is no server",
-        f"process {other.pid} (coreutils) is no server",
+        f"process {other.pid} (tail) is not a server",
+        f"process {other.pid} (coreutils) is not a server",
     )
 
 
@@ -79,7 +82,7 @@ def test_more_processes_than_are_held_are_an_error_and_no_omission(home: Path, m
     monkeypatch.setattr(proc, "_MOST_HELD", 10_000)
     with decoys(home, 2, ["model", "z" * 9_000], {}), pytest.raises(UsageError) as raised:
         find.choose("vllm")
-    assert raised.value.what == "more LLM servers run on this host than lockllm looks through"
+    assert raised.value.what == "more LLM servers run on this host than lockllm inspects"
 
 
 def test_a_server_of_another_user_is_told_with_its_owner(home: Path) -> None:

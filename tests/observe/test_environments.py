@@ -178,7 +178,7 @@ def test_old_and_broken_metadata(tmp_path: Path) -> None:
         "long": "1.5",
     }
     assert found["dev"].how == "editable"
-    assert problems == ("empty-1.0.dist-info holds no name and version",)
+    assert problems == ("empty-1.0.dist-info has no name and version",)
 
 
 def test_two_versions_of_one_name_are_told(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_two_versions_of_one_name_are_told(tmp_path: Path) -> None:
     os.utime(newer, (2e9, 2e9))
     found, problems = distributions.scan([tmp_path])
     assert found["vllm"].version == "0.10.2"
-    assert problems == ("vllm is there twice: 0.10.1 and 0.10.2",)
+    assert problems == ("vllm is installed twice: 0.10.1 and 0.10.2",)
 
 
 @pytest.mark.parametrize(

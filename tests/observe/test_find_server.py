@@ -75,7 +75,7 @@ def test_a_process_that_is_no_server_is_an_error(tmp_path: Path) -> None:
     try:
         while Path(f"/proc/{child}/cmdline").read_bytes() != b"cat\0":
             time.sleep(0.01)
-        with pytest.raises(UsageError, match=rf"process {child} \(cat\) is no server"):
+        with pytest.raises(UsageError, match=rf"process {child} \(cat\) is not a server"):
             find.by_pid(child)
     finally:
         os.close(writer)
@@ -89,7 +89,7 @@ def test_what_listens_and_is_no_engine_is_asked_over_http_alone() -> None:
     with hosts.running([sys.executable, "-c", hosts.STAND_IN]) as (_, port):
         gap = find.by_address(http.parse(str(port)))
     assert isinstance(gap, Unobserved)
-    assert gap.reason.startswith(f"what listens on port {port} is no engine")
+    assert gap.reason.startswith(f"the program that listens on port {port} is not an engine")
     after = find.by_address(http.parse(str(port)))
     assert isinstance(after, Unobserved)
     assert after.reason == f"nothing listens on port {port}"
@@ -112,7 +112,7 @@ def test_a_name_may_take_its_time_to_resolve_within_the_time_of_the_run(
 def test_a_server_of_another_host_is_not_looked_for_here() -> None:
     gap = find.by_address(http.parse("http://192.0.2.7:8000"))
     assert isinstance(gap, Unobserved)
-    assert gap.reason == "192.0.2.7 is another host: only HTTP was asked"
+    assert gap.reason == "192.0.2.7 is another host: only HTTP was used"
     assert gap.fix == "run `lockllm observe` there, and pass the file with --observation"
 
 

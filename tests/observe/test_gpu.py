@@ -204,7 +204,7 @@ def test_too_few_gpus_are_no_fault_where_others_may_lie_on_other_nodes(host: Hos
     [
         ({"error.nvmlDeviceGetMemoryInfo": "20"}, "host.gpu_memory", "the driver has no memory left"),
         ({"error.nvmlSystemGetConfComputeState": "13"}, "host.confidential_compute", "the driver is older than the call"),
-        ({"gpu.0.name": "H100 \\xff\\xfe"}, "host.gpu", "the driver gave a text that is no UTF-8"),
+        ({"gpu.0.name": "H100 \\xff\\xfe"}, "host.gpu", "the driver returned text that is not UTF-8"),
         ({"error.nvmlDeviceGetNumGpuCores": "13"}, "host.sm_count", "the driver is older than the call"),
         ({"error.nvmlDeviceGetP2PStatus": "13"}, "host.interconnect", "the driver is older than the call"),
         ({"error.nvmlDeviceGetPciInfo_v3": "4"}, "host.gpu_device", "no permission"),
@@ -264,7 +264,7 @@ def test_memory_errors_and_waiting_repairs_are_a_finding(host: Host, ailment: di
          "with the compat library 570.124.06, needs 580.65.06 or newer"),
         ("580.95.05", "13000", "12.8", None, "pass", "driver 580.95.05 and CUDA runtime 12.8"),
         ("570.26", "12080", "13.0", None, "fail", "needs driver 580.65.06 or newer"),
-        ("570.26", "12080", "14.0", None, "unknown", "the least driver of that CUDA is not known"),
+        ("570.26", "12080", "14.0", None, "unknown", "the oldest driver that supports this CUDA is not known"),
         ("575.51.03", "", "12.9", None, "pass", "driver 575.51.03 and CUDA runtime 12.9"),
         ("470.42.01", "", "11.8", None, "pass", "minor-version compatibility; all features of CUDA 11.8 need 520.61.05"),
         ("440.33.01", "", "11.8", None, "fail", "needs driver 450.80.02 or newer"),
@@ -359,5 +359,5 @@ def test_a_file_that_is_no_library_is_said_in_the_loaders_words(tmp_path: Path) 
 
 def test_gpus_that_were_not_looked_at_are_not_absent() -> None:
     seen = _observe({}, "--gpu", "none")
-    assert seen["unobserved"]["host"]["reason"] == "GPUs were not looked at (--gpu none)"
+    assert seen["unobserved"]["host"]["reason"] == "GPUs were not inspected (--gpu none)"
     assert "host.gpu" not in seen["facts"]

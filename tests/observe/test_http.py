@@ -67,25 +67,25 @@ def test_all_probes_are_asked_at_once_and_answered_in_their_order() -> None:
 @pytest.mark.parametrize(
     "answer, kind, reason",
     [
-        (reply(b"{}", "401 Unauthorized"), "key", "answers 401: it wants a key"),
-        (reply(b"{}", "403 Forbidden"), "forbidden", "answers 403: it is switched off, or wants a key"),
+        (reply(b"{}", "401 Unauthorized"), "key", "answers 401: it requires a key"),
+        (reply(b"{}", "403 Forbidden"), "forbidden", "answers 403: it is disabled or requires a key"),
         (reply(b"{}", "404 Not Found"), "missing", "answers 404"),
         (reply(b"{}", "503 Service Unavailable"), "loading", "the server is still loading or overloaded"),
         (reply(b"{}", "500 Internal Server Error"), "error", "answers 500"),
         (reply(b"<html><title>hello", kind="text/html"), "nonsense", "answers with a web page"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", "nonsense", "the answer breaks off"),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", "nonsense", "the answer is no HTTP"),
-        (b"", "nonsense", "the answer is no HTTP"),
-        (reply(b"", "302 Found", more="Location: http://203.0.113.9/x\r\n"), "redirect", "redirected to 203.0.113.9"),
-        (reply(b"", "302 Found", more="Location: /version\r\n"), "redirect", "redirected without end"),
-        (reply(b"", "302 Found", more="Location: //evil.example/x\r\n"), "redirect", "redirected to evil.example"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", "nonsense", "the answer is incomplete"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "nonsense", "the answer is not HTTP"),
+        (b"", "nonsense", "the answer is not HTTP"),
+        (reply(b"", "302 Found", more="Location: http://203.0.113.9/x\r\n"), "redirect", "redirects to 203.0.113.9"),
+        (reply(b"", "302 Found", more="Location: /version\r\n"), "redirect", "redirects without end"),
+        (reply(b"", "302 Found", more="Location: //evil.example/x\r\n"), "redirect", "redirects to evil.example"),
         (reply(b"", "302 Found", more="Location: http://127.0.0.1@evil.example/\r\n"), "redirect", "to evil.example"),
-        (reply(b"", "302 Found", more="Location: file:///etc/passwd\r\n"), "redirect", "redirected to file"),
-        (reply(b"", "302 Found", more="Location: unix:/run/docker.sock\r\n"), "redirect", "redirected to unix"),
+        (reply(b"", "302 Found", more="Location: file:///etc/passwd\r\n"), "redirect", "redirects to file"),
+        (reply(b"", "302 Found", more="Location: unix:/run/docker.sock\r\n"), "redirect", "redirects to unix"),
         (reply(b"", "302 Found", more="Location: http://169.254.169.254/x\r\n"), "redirect", "to 169.254.169.254"),
-        (reply(b"", "302 Found", more="Location: http://[\r\n"), "redirect", "redirected to what is no address"),
-        (reply(b"", "302 Found", more="Location: /a\x1b[31m\r\n"), "redirect", "redirected to what is no address"),
-        (reply(b"", "302 Found", more="Location: /a b\r\n"), "redirect", "redirected to what is no address"),
+        (reply(b"", "302 Found", more="Location: http://[\r\n"), "redirect", "redirects to an invalid address"),
+        (reply(b"", "302 Found", more="Location: /a\x1b[31m\r\n"), "redirect", "redirects to an invalid address"),
+        (reply(b"", "302 Found", more="Location: /a b\r\n"), "redirect", "redirects to an invalid address"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
@@ -167,22 +167,22 @@ WHOLE = b'{"version": "0.10.2"}'
 @pytest.mark.parametrize(
     "answer, reason",
     [
-        (reply(b"[" * 90_000), "the answer is no JSON"),
-        (reply(b"[" * 200_000), "the answer holds more than 100,000 values"),
-        (reply(b'{"version": "0.10.1", "version": "0.10.2"}'), "the answer holds a key twice"),
-        (reply(b'{"version": "0.10.2", "more": "\xff"}'), "the answer is no JSON"),
-        (reply(b'{"version": "0.10.2", "more": "\\ud800"}'), "the answer is no JSON"),
-        (reply(b'{"version": "0.10.2", "more": NaN}'), "the answer is no JSON"),
-        (reply(b'{"version": "0.10.2", "more": 1e999}'), "the answer is no JSON"),
-        (reply(b'{"version": "0.10.2", "more": ' + b"9" * 41 + b"}"), "the answer holds a number of 41 digits"),
-        (reply(b"\xef\xbb\xbf" + WHOLE), "the answer is no JSON"),
-        (reply(WHOLE + b"{}"), "the answer is no JSON"),
-        (reply(b""), "the answer is no JSON"),
-        (reply(WHOLE, more="Content-Encoding: gzip\r\n"), "the answer is compressed, and nobody asked for that"),
-        (reply(WHOLE, more="Content-Length: 5\r\n"), "the answer says in two ways how long it is"),
-        (reply(WHOLE, more="Transfer-Encoding: chunked\r\n"), "the answer says in two ways how long it is"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "the answer says in two ways how long it is"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n" + WHOLE, "the answer's length is no number"),
+        (reply(b"[" * 90_000), "the answer is not JSON"),
+        (reply(b"[" * 200_000), "the answer contains more than 100,000 values"),
+        (reply(b'{"version": "0.10.1", "version": "0.10.2"}'), "the answer contains a key twice"),
+        (reply(b'{"version": "0.10.2", "more": "\xff"}'), "the answer is not JSON"),
+        (reply(b'{"version": "0.10.2", "more": "\\ud800"}'), "the answer is not JSON"),
+        (reply(b'{"version": "0.10.2", "more": NaN}'), "the answer is not JSON"),
+        (reply(b'{"version": "0.10.2", "more": 1e999}'), "the answer is not JSON"),
+        (reply(b'{"version": "0.10.2", "more": ' + b"9" * 41 + b"}"), "the answer contains a number of 41 digits"),
+        (reply(b"\xef\xbb\xbf" + WHOLE), "the answer is not JSON"),
+        (reply(WHOLE + b"{}"), "the answer is not JSON"),
+        (reply(b""), "the answer is not JSON"),
+        (reply(WHOLE, more="Content-Encoding: gzip\r\n"), "the answer is compressed, although that was not requested"),
+        (reply(WHOLE, more="Content-Length: 5\r\n"), "the answer states two lengths"),
+        (reply(WHOLE, more="Transfer-Encoding: chunked\r\n"), "the answer states two lengths"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "the answer states two lengths"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n" + WHOLE, "the answer's length is not a number"),
         (reply(WHOLE, more=f"X-More: {'a' * 60_000}\r\nX-Most: {'a' * 6_000}\r\n"), "the answer's head is longer than 64 KiB"),
         (reply(WHOLE, "206 Partial Content"), "answers 206"),
         (reply(WHOLE, "302 Found"), "answers 302"),
@@ -214,7 +214,7 @@ def test_a_length_may_be_said_in_every_way_that_means_one(head: str) -> None:
 @pytest.mark.parametrize("lengths", [f"{len(WHOLE)}, 5", f"{len(WHOLE)},"])
 def test_lengths_that_differ_within_one_header_are_two(lengths: str) -> None:
     with serving(f"HTTP/1.1 200 OK\r\nContent-Length: {lengths}\r\n\r\n".encode() + WHOLE) as (server, _):
-        assert "the answer says in two ways how long it is" in silence(server).reason
+        assert "the answer states two lengths" in silence(server).reason
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_values_beyond_every_server_are_refused_at_once(body: bytes) -> None:
 
 def test_only_a_page_is_called_a_page() -> None:
     with serving(reply(b' {"version": 1, "version": 2}', kind="text/html")) as (server, _):
-        assert silence(server).reason.endswith("the answer holds a key twice")
+        assert silence(server).reason.endswith("the answer contains a key twice")
     with serving(reply(b"\n <html>", kind="text/html")) as (server, _):
         assert silence(server).reason.endswith("answers with a web page")
 
@@ -282,7 +282,7 @@ def test_all_answers_together_have_one_share() -> None:
     kept = [each for each in said if isinstance(each, Answer)]
     assert len(kept) == 2
     reasons = {each.reason.partition(": ")[2] for each in said if isinstance(each, Silence)}
-    assert reasons == {"the answers together are longer than any server's"}
+    assert reasons == {"all answers together are too long"}
 
 
 def test_waiting_ends_when_the_server_is_loaded() -> None:
@@ -339,13 +339,13 @@ def test_a_server_is_named_as_people_type_it(text: str, url: str) -> None:
     "text, what",
     [
         ("http://u:p@host:80", "a server's URL must not hold a user or password"),
-        ("ftp://host", "ftp is no scheme of a server"),
+        ("ftp://host", "ftp is not a supported scheme"),
         ("http://:80", "'http://:80' names no host"),
-        ("http://host:99999", "http://host:99999 is no URL: Port out of range 0-65535"),
+        ("http://host:99999", "http://host:99999 is not a URL: Port out of range 0-65535"),
         ("http://ho st:80", "'http://ho st:80' names no host"),
         ("http://host:80/?key=:p@", "a server's URL must not hold a query or fragment"),
         ("http://host:80/#:p@", "a server's URL must not hold a query or fragment"),
-        ("http://host:0", "port 0 is none that a server listens on"),
+        ("http://host:0", "port 0 is not a port that a server can listen on"),
     ],
 )
 def test_what_is_no_server_is_said_without_its_password(text: str, what: str) -> None:
@@ -364,6 +364,6 @@ def test_a_header_needs_a_name_and_a_value() -> None:
 
 @pytest.mark.parametrize("key", ["hidden\r\nX: y", "hidden\x07", "hidden\u2603"])
 def test_a_key_that_no_header_can_hold_is_refused_without_its_text(key: str) -> None:
-    with pytest.raises(UsageError, match="the key holds characters that no header can") as raised:
+    with pytest.raises(UsageError, match="the key contains characters that a header cannot") as raised:
         http.key_headers(key, [])
     assert "hidden" not in f"{raised.value.what}{raised.value.where}{raised.value.fix}"

@@ -77,7 +77,7 @@ def look(home: Path, argv: list[str], bodies: Bodies, **more: Any) -> Observatio
 def test_a_key_that_is_missing_is_unknown(home: Path, argv: list[str], bodies: Bodies, more: dict[str, Any]) -> None:
     seen = look(home, argv, bodies, **more)
     gap = next(each for each in seen.unobserved if each.path == ("check", "server_answers"))
-    assert "answers 401: it wants a key" in gap.reason
+    assert "answers 401: it requires a key" in gap.reason
     assert gap.fix == "name the variable that holds it with --api-key-env"
     assert [each.status for each in seen.checks if each.name == "check.server_answers"] == [CheckStatus.UNKNOWN]
     assert not any("hangs" in each.fix for each in seen.unobserved)

@@ -112,5 +112,5 @@ def test_servers_that_share_an_address_are_told_apart_by_nobody(home: Path) -> N
         gap = find.by_address(http.parse(str(port)))
     assert isinstance(gap, Unobserved)
     low, high = sorted((first, second))
-    assert gap.reason == f"several servers take turns on port {port}: pid {low}, pid {high}"
+    assert gap.reason == f"several servers share port {port}: pid {low}, pid {high}"
     assert gap.fix == "choose one of them with --pid"

@@ -166,7 +166,7 @@ def test_an_amd_gpu_that_the_container_was_not_given_is_unknown(tmp_path: Path) 
     files = {name: text for name, text in TWO.items() if name != "dev/kfd"}
     machine = probe.look("rocm", tree(tmp_path, files))
     assert machine.trouble is not None
-    assert machine.trouble.reason == "/dev/kfd is not there, although the kernel shows AMD GPUs"
+    assert machine.trouble.reason == "/dev/kfd is missing, although the kernel shows AMD GPUs"
     bare = probe.look("auto", tree(tmp_path / "bare", card("0x1002", "0x74a1")))
     assert bare.trouble is not None
     assert bare.trouble.reason.startswith("the ROCm topology cannot be read: ")
@@ -183,13 +183,13 @@ def test_a_mac_is_named_as_not_looked_at(tmp_path: Path) -> None:
     machine = probe.look("auto", tmp_path)
     assert (machine.platform, machine.none) == ("mps", False)
     assert machine.trouble is not None
-    assert machine.trouble.reason == "this is a Mac: this release cannot look at its GPU"
+    assert machine.trouble.reason == "this is a Mac: this release cannot inspect its GPU"
 
 
 def test_a_gpu_of_a_vendor_that_is_not_read_is_said_so(tmp_path: Path) -> None:
     machine = probe.look("auto", tree(tmp_path, card("0x8086", "0x56c0")))
     assert machine.trouble is not None
-    assert machine.trouble.reason == "an Intel GPU is here: this release cannot look at it"
+    assert machine.trouble.reason == "an Intel GPU is here: this release cannot inspect it"
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_a_server_without_revision_is_what_main_names_now(sglang: Path, tiny: Pa
     with hosts.running([*argv, "--revision", commits[0]], {"HF_HUB_CACHE": str(tmp_path / "hub")}, sglang) as (pid, _):
         assert look(pid=pid)["checkpoint.commit"] == commits[0]
     with hosts.running(argv, {"HF_HUB_CACHE": str(tmp_path)}, sglang) as (pid, _):
-        assert look(pid=pid).gaps["checkpoint"].reason == "the cache holds no org/name"
+        assert look(pid=pid).gaps["checkpoint"].reason == "the cache has no org/name"
 
 
 def test_a_planned_command_is_read_in_place_of_a_process(sglang: Path, tiny: Path) -> None:
@@ -195,7 +195,7 @@ def test_what_is_no_process_of_ours_is_seen_over_http_alone() -> None:
     with serving({"/props": PROPS, "/health": {"status": "ok"}}, {"Server": "llama.cpp"}) as url:
         seen = look(server=url)
     assert (seen["engine.name"], seen["serve.max_model_len"], seen["sampling.temperature"]) == ("llama.cpp", 512, 0.5)
-    assert "only HTTP was asked" in seen.gaps["host"].reason
+    assert "only HTTP was used" in seen.gaps["host"].reason
     assert seen.gaps["checkpoint"].fix == "run `lockllm observe` there, and pass the file with --observation"
     assert seen.checks["check.replicas_agree"].status is CheckStatus.PASS
     assert subject(Request(server=url), seen.all) == f"server at {url}"
@@ -230,7 +230,7 @@ def test_replicas_that_could_not_be_compared_are_unknown() -> None:
     with serving({"/props": lambda: next(turns, None)}, {"Server": "llama.cpp"}) as url:
         seen = look(server=url, engine="llama.cpp")
     check = seen.checks["check.replicas_agree"]
-    assert (check.status, check.detail) == (CheckStatus.UNKNOWN, "no second round of answers came whole")
+    assert (check.status, check.detail) == (CheckStatus.UNKNOWN, "no second round of answers was complete")
 
 
 MOVED: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
@@ -259,7 +259,7 @@ def test_a_server_that_only_http_shows_is_asked_again_before_the_verdict(kind: s
         seen = look(server=url, engine=engine)
     assert seen.checks["check.replicas_agree"].status is CheckStatus.PASS
     assert seen.checks["check.server_current"].status is CheckStatus.FAIL
-    assert "its answers changed while it was looked at" in seen.checks["check.server_current"].detail
+    assert "its answers changed during the check" in seen.checks["check.server_current"].detail
 
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "sglang"])
@@ -269,7 +269,7 @@ def test_a_server_that_is_silent_at_the_end_is_unknown(engine: str) -> None:
     with serving({path: lambda: next(turns, None)}, {"Server": "llama.cpp"} if engine == "llama.cpp" else {}) as url:
         seen = look(server=url, engine=engine)
     assert seen.checks["check.server_answers"].status is CheckStatus.UNKNOWN
-    assert "answered at first, and not at the end" in seen.checks["check.server_answers"].detail
+    assert "answered at first but not at the end" in seen.checks["check.server_answers"].detail
     assert ("check", "server_answers") in {each.path for each in seen.all.unobserved}
     assert not [each for each in seen.all.readings if each.by is By.ENDPOINT]
 
@@ -289,7 +289,7 @@ def test_a_name_that_holds_a_secret_leaves_a_gap_where_it_stood() -> None:
     pile.add([fact(("env", "X_hidden-value"), "1", "environment", By.PROCESS)])
     kept = merge.redacted(pile, ["hidden-value"])
     assert (kept.readings, kept.complete) == ([], {("serve", "args"), ("packages",)})
-    assert [(gap.path, gap.reason) for gap in kept.gaps()] == [(("env",), "a name in it holds a secret")]
+    assert [(gap.path, gap.reason) for gap in kept.gaps()] == [(("env",), "a name in it contains a secret")]
 
 
 def test_a_web_server_that_is_no_engine_is_a_finding() -> None:

@@ -219,7 +219,7 @@ def test_a_file_that_moves_while_a_host_is_looked_at_is_a_finding(
     seen = observed(home, monkeypatch, lambda: act(model))
     found = check(seen, "files_stable")
     assert found.status.value == "fail"
-    assert found.detail.startswith(f"while this host was looked at: {told}")
+    assert found.detail.startswith(f"during the check of this host: {told}")
     assert held(seen, told.split()[0]) is None
 
 
@@ -260,7 +260,7 @@ def test_a_config_file_of_the_command_that_moves_meanwhile_is_a_finding(
     command = (str(home / "bin/vllm"), "serve", str(home.parent / "model"), "--config", str(config))
     seen = observe(Request(command=command, gpu="none", environ={}, cwd=str(home.parent)))
     found = check(seen, "files_stable")
-    assert (found.status.value, found.detail) == ("fail", f"while this host was looked at: {config} changed")
+    assert (found.status.value, found.detail) == ("fail", f"during the check of this host: {config} changed")
 
 
 def test_a_server_that_ends_while_it_is_looked_at_is_no_match(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +284,7 @@ def test_a_server_that_ends_while_it_is_looked_at_is_no_match(home: Path, monkey
     process.stdin.close()
     process.stdout.close()
     found = check(seen, "server_current")
-    assert (found.status.value, found.detail) == ("fail", f"pid {process.pid} ended while it was looked at")
+    assert (found.status.value, found.detail) == ("fail", f"pid {process.pid} ended during the check")
     gaps = {gap.path: gap.reason for gap in seen.unobserved}
     assert gaps[("serve", "max_model_len")] == found.detail
     assert ("serve", "args") not in seen.complete
@@ -326,7 +326,7 @@ def test_another_server_on_the_port_of_the_one_that_was_looked_at_is_no_match(
         seen = observe(Request(server=f"127.0.0.1:{port}", gpu="none", cache="off", timeout=0.3, checkpoint=str(model)))
         others[0].communicate("\n")
         first.stdin.close()
-    detail = f"pid {others[0].pid} answers on port {port} now, and no longer pid {first.pid}"
+    detail = f"pid {others[0].pid} answers on port {port} now instead of pid {first.pid}"
     found = check(seen, "server_current")
     assert (found.status.value, found.detail) == ("fail", detail)
 

@@ -71,7 +71,7 @@ def test_a_long_log_without_a_start_shows_nothing(tmp_path: Path, engine: str) -
     path.write_bytes(NOISE * 300_000)
     read = start_log.read(str(path), engine)
     assert read.lines == ()
-    assert read.gap == f"{path} is longer than lockllm reads whole, and no start of {engine} is found in it"
+    assert read.gap == f"{path} is too long to read completely, and lockllm finds no start of {engine} in it"
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_what_is_no_log_is_an_error(tmp_path: Path, server: int, kind: str) -> N
     assert raised.value.exit_code == 2
     assert raised.value.what == {
         "missing": "the log cannot be read: no such file or directory",
-        "NUL": "the log cannot be read: its name holds a NUL",
+        "NUL": "the log cannot be read: its name contains a NUL",
     }.get(kind, "the log is not a regular file")
 
 

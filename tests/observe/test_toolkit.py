@@ -151,7 +151,7 @@ def test_a_file_in_front_of_a_wheel_decides_and_is_told(place: Place) -> None:
     assert (told["cuda.nccl"], told["libraries.libnccl.origin"]) == ("2.21.5", "system")
     assert found.instead == {("cuda", "nccl")}
     assert found.warnings == (
-        f"libnccl 2.21.5 would be loaded from {path} (LD_PRELOAD), not 2.27.3 as nvidia_nccl_cu12-2.27.3.dist-info has it",
+        f"libnccl 2.21.5 would be loaded from {path} (LD_PRELOAD), not 2.27.3 from nvidia_nccl_cu12-2.27.3.dist-info",
     )
     plain = toolkit.planned(place.environment, {}, "/", held)
     assert (plain.instead, plain.warnings) == (frozenset(), ())

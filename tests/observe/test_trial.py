@@ -48,7 +48,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("802 0", "CUDA does not start: error 802, the system is not ready: the NVLink fabric is not up"),
         ("999 0", "CUDA does not start: error 999, unknown error, often a missing /dev/nvidia-uvm"),
         ("77 0", "CUDA does not start: error 77, see the error codes of the CUDA driver"),
-        ("crash", "a process that starts CUDA was ended by signal 6"),
+        ("crash", "a process that starts CUDA was killed by signal 6"),
     ],
 )
 def test_cuda_is_started_in_a_child_with_the_servers_search_path(
@@ -119,7 +119,7 @@ def test_a_torch_without_code_for_the_gpu_is_told(capability: str, codes: str, g
     "code, words",
     [
         ("import sys; sys.exit('it is broken')", "gave no answer: it is broken"),
-        ("import os; os.kill(os.getpid(), 11)", "was ended by signal 11"),
+        ("import os; os.kill(os.getpid(), 11)", "was killed by signal 11"),
         ("while True: pass", "did not answer within 0.3 s"),
         ("print('lockllm-child:[1]')", "gave no answer: exit 0"),
     ],
@@ -135,7 +135,7 @@ def test_edited_files_are_told_by_name(tmp_path: Path) -> None:
     environment = environments.build("test", tmp_path, "3.11.7", (tmp_path,))
     good = installed.unedited(environment, installed.edits(environment, ["vllm", "torch", "none"]))
     assert good is not None
-    assert (good.status.value, good.detail) == ("pass", "the files of 2 packages are as RECORD says")
+    assert (good.status.value, good.detail) == ("pass", "the files of 2 packages match RECORD")
     for name in "abcd":
         (tmp_path / "vllm" / f"{name}.py").write_text("x = 2\n")
     (tmp_path / "torch/__init__.py").unlink()
@@ -144,7 +144,7 @@ def test_edited_files_are_told_by_name(tmp_path: Path) -> None:
     assert bad.detail == (
         "differ from RECORD: torch: torch/__init__.py; vllm: vllm/a.py, vllm/b.py, vllm/c.py and 1 more"
     )
-    assert bad.fix == "install them again: pip install --force-reinstall --no-deps torch==2.8.0 vllm==0.33.0"
+    assert bad.fix == "reinstall them: pip install --force-reinstall --no-deps torch==2.8.0 vllm==0.33.0"
     assert installed.unedited(environment, {}) is None
 
 
@@ -152,8 +152,12 @@ def test_edited_files_are_told_by_name(tmp_path: Path) -> None:
     "line, version, detail",
     [
         ("nvidia-nccl-cu12==2.27.3; platform_system == 'Linux'", "2.27.3", "1 exact requirements are met"),
-        ("nvidia-nccl-cu12 (==2.27.3)", "2.28.1", "torch asks for nvidia-nccl-cu12 2.27.3, installed is 2.28.1"),
-        ("nvidia_nccl_cu12==2.27.3+cu12", "2.27.3", "torch asks for nvidia-nccl-cu12 2.27.3+cu12, installed is 2.27.3"),
+        ("nvidia-nccl-cu12 (==2.27.3)", "2.28.1", "torch requires nvidia-nccl-cu12 2.27.3, but 2.28.1 is installed"),
+        (
+            "nvidia_nccl_cu12==2.27.3+cu12",
+            "2.27.3",
+            "torch requires nvidia-nccl-cu12 2.27.3+cu12, but 2.27.3 is installed",
+        ),
         ("nvidia-nccl-cu12==2.27.3; extra == 'nccl'", "2.28.1", None),
         ("nvidia-nccl-cu12>=2.20", "2.28.1", None),
         ("nvidia-nccl-cu12==2.27.3; python_version < '3.9'", "2.28.1", None),

@@ -109,14 +109,14 @@ def test_a_variable_that_the_installed_release_does_not_read_is_a_finding(
 )
 def test_what_nobody_classified_is_told_by_name_alone(engine: str, env: dict[str, str], told: str | None) -> None:
     warnings = [text for text in read(engine, env).warnings if "not classified" in text]
-    assert warnings == ([f"set, and not classified by this release: {told}"] if told else [])
+    assert warnings == ([f"set, but not classified by this release: {told}"] if told else [])
 
 
 def test_what_no_server_should_have_set_is_told() -> None:
     env = {"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "NVIDIA_DISABLE_REQUIRE": "1", "TRITON_INTERPRET": "0"}
     assert [text for text in read("sglang", env).warnings if " is set: " in text] == [
-        "HSA_OVERRIDE_GFX_VERSION is set: ROCm takes the GPU for another one",
-        "NVIDIA_DISABLE_REQUIRE is set: a driver that is too old for the image is let through",
+        "HSA_OVERRIDE_GFX_VERSION is set: ROCm treats the GPU as another model",
+        "NVIDIA_DISABLE_REQUIRE is set: a driver that is too old for the image is accepted",
     ]
 
 

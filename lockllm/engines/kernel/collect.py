@@ -120,7 +120,7 @@ class Collect:
         self.set("chat_template.source", flag, source)
         reason = f"{path} ({source}) is the template in force, and was not read"
         self.unreadable(
-            ("chat_template", "prompt_probes"), reason, "look where that file is, or see the server's mounts"
+            ("chat_template", "prompt_probes"), reason, "look where that file is, or check the server's mounts"
         )
 
     def overruled(self, paths: Iterable[str], reason: str, fix: str) -> None:
@@ -131,7 +131,7 @@ class Collect:
     def config_unread(self, reason: str) -> None:
         """A config file below the command line that was not read: all that the command line leaves open is unknown."""
         groups = ("serve", "sampling", "chat_template", "prompt_probes")
-        self.unreadable(groups, reason, "look where that file is, or see the server's mounts")
+        self.unreadable(groups, reason, "look where that file is, or check the server's mounts")
 
     def unreadable(self, paths: Iterable[str], reason: str, fix: str) -> None:
         """Facts that hang on a file which is not here: unknown, whatever defaults and the checkpoint say."""

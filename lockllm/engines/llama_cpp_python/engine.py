@@ -328,7 +328,7 @@ def _from_file(text: str | None, path: str, into: Collect) -> Iterable[tuple[str
     if text is None:
         into.warnings.append(f"{path} replaces flags and variables, and was not read")
         reason = f"{path} replaces flags and variables, and was not read"
-        into.unreadable(("serve", "sampling"), reason, "look where that file is, or see the server's mounts")
+        into.unreadable(("serve", "sampling"), reason, "look where that file is, or check the server's mounts")
         return
     try:
         body = json.loads(text)

@@ -70,7 +70,7 @@ def _variables(settings: Settings, env: Mapping[str, str]) -> Iterator[Check]:
         and each not in known and not is_common(each) and not is_secret(each)
     )  # fmt: skip
     if strange:
-        detail = f"{', '.join(strange[:8])}: set, and not classified by this release"
+        detail = f"{', '.join(strange[:8])}: set, but not classified by this release"
         yield Check(name, CheckStatus.UNKNOWN, detail, where, "see what the variable does in this build")
 
 

@@ -225,7 +225,7 @@ def _template(settings: Settings, files: Mapping[str, str], into: _Collected) ->
         if text is None:
             into.paths.append(PathGiven(fact=fact("serve.chat_template"), path=str(file.value), source=file.source))
             reason = f"{file.value} ({file.source}) is the template in force, and was not read"
-            fix = "look where that file is, or see the server's mounts"
+            fix = "look where that file is, or check the server's mounts"
             into.unread += [Unobserved((group,), reason, fix) for group in ("chat_template", "prompt_probes")]
         else:
             kept = explicit_template(text)

@@ -109,13 +109,13 @@ def _named_by(answers: Sequence[Answer]) -> str:
 
 def _without_props(props: Answer | None) -> Iterator[Unobserved]:
     groups = ("engine.version", "serve.max_model_len", "serve.max_num_seqs", "chat_template.sha256")
-    reason, fix = "/props did not answer", "see whether the server hangs"
+    reason, fix = "/props did not answer", "check whether the server hangs"
     if props is not None and props.status in (401, 403):
         reason, fix = "/props asks for a key", "name the variable that holds the key: --api-key-env NAME"
     elif props is not None and props.status == 503:
         reason, fix = "the model is still loading", "wait for it: --wait SECONDS"
     elif props is not None:
-        reason, fix = f"/props answers {props.status}", "see what answers there"
+        reason, fix = f"/props answers {props.status}", "check what answers there"
     for key in groups:
         yield Unobserved(row_of(key).path, reason, fix, Stage.LIVE)
     yield Unobserved(("sampling",), reason, fix, Stage.LIVE)

@@ -66,7 +66,7 @@ def given(form: Form, env: Mapping[str, str], files: Mapping[str, str], version:
         told.path(f"serve.args.{_YAML}", str(file.value), source_of(file))
         reason = f"{file.value} ({source_of(file)}) outranks the command line, and was not read"
         told.warnings.append(f"{file.value} outranks the command line and was not read: what it sets is unknown")
-        told.overruled(("serve", "sampling"), reason, "look where that file is, or see the server's mounts")
+        told.overruled(("serve", "sampling"), reason, "look where that file is, or check the server's mounts")
     for name in sorted(env):
         if counts(name, "tensorrt-llm"):
             told.variable(name, env[name])

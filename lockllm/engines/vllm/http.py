@@ -109,7 +109,7 @@ def _version(answer: Answer) -> Iterator[Reading | Unobserved]:
     body = answer.json
     version = body.get("version") if isinstance(body, dict) else None
     if not isinstance(version, str) or not version or len(version) > 100:
-        yield Unobserved(("engine", "version"), f"{answer.source} holds no version", "see what answers there")
+        yield Unobserved(("engine", "version"), f"{answer.source} holds no version", "check what answers there")
         return
     yield seen("engine.version", version.partition("+")[0], answer.source, By.ENDPOINT)
     if "+" in version:
@@ -123,7 +123,7 @@ def _served(answer: Answer) -> Iterator[Reading | Unobserved]:
     models = list(_models(answer.json))
     base = [model for model in models if not model.get("parent")]
     if not base:
-        yield Unobserved(("serve", "max_model_len"), f"{answer.source} lists no model", "see what answers there")
+        yield Unobserved(("serve", "max_model_len"), f"{answer.source} lists no model", "check what answers there")
         return
     root, length = base[0].get("root"), base[0].get("max_model_len")
     if _is_repo(root):

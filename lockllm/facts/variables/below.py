@@ -90,7 +90,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("scheduling", "kernels overlap otherwise", "TRTLLM_ENABLE_PDL"),
     ("numerics", "other attention kernels compute", "FLASH_ATTENTION_*"),
     ("noise", "", "~DG_JIT_CACHE_DIR FLASHINFER_LOGGING_LEVEL FLASHINFER_WORKSPACE_BASE FLASHINFER_JIT_*"),
-    ("identity", "ROCm takes the GPU for another one", "HSA_OVERRIDE_GFX_VERSION"),
+    ("identity", "ROCm treats the GPU as another model", "HSA_OVERRIDE_GFX_VERSION"),
     ("numerics", "other kernels of ROCm compute",
      ("MIOPEN_FIND_MODE MIOPEN_FIND_ENFORCE MIOPEN_DEBUG_CONV_* @HIPBLASLT_TUNING_FILE ROCBLAS_TENSILE_* "
      "ROCBLAS_DEFAULT_ATOMICS_MODE PYTORCH_MIOPEN_SUGGEST_NHWC HIP_FORCE_DEV_KERNARG AITER_* CK_MOE RCCL_* MSCCL_ENABLE")),

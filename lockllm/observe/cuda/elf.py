@@ -1,4 +1,4 @@
-"""What a shared object asks of the loader: its needs and where it wants them sought. Only headers are read."""
+"""What a shared object asks of the loader: the libraries it needs and where to search. Only headers are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 1 << 20
 
 
 class Dynamic(msgspec.Struct, frozen=True, kw_only=True):
-    """The dynamic section. Search paths hold `$ORIGIN` as it stands."""
+    """The dynamic section. `$ORIGIN` is not expanded in search paths."""
 
     needed: tuple[str, ...] = ()
     soname: str = ""

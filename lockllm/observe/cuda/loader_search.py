@@ -1,4 +1,4 @@
-"""Which file the loader would take for each library of CUDA: LD_PRELOAD, RPATH, LD_LIBRARY_PATH, RUNPATH, configuration."""
+"""Which file the loader would use for each CUDA library: LD_PRELOAD, RPATH, LD_LIBRARY_PATH, RUNPATH, configuration."""
 
 from __future__ import annotations
 
@@ -22,9 +22,15 @@ _NAMES = re.compile(r"(libcuda|libcudart|libnccl|libcudnn|libcublas)\.so\.\d+\Z"
 _ROOTS = ("libtorch_global_deps.so", "libtorch_cuda.so", "libc10_cuda.so", "libtorch_python.so")
 """Parts of torch that need libraries of CUDA, in the order that an import loads them."""
 _SYSTEM = (
-    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-    "/lib64", "/usr/lib64", "/lib", "/usr/lib",
-)  # fmt: skip
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+)
 _DRIVER = "libcuda.so.1"
 _MOST_CONF = 1 << 16
 _VERSION = re.compile(r"\.so\.(\d+(?:\.\d+)+)\Z")
@@ -42,7 +48,7 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def libraries(environment: Environment | None, env: Mapping[str, str], cwd: str, root: Path) -> tuple[Library, ...]:
-    """The libraries of CUDA that a server with this environment would load. Nothing is loaded to find out."""
+    """The CUDA libraries that a server with this environment would load. lockllm loads none of them."""
     wanted: dict[str, list[tuple[str, Dynamic | None, Path | None]]] = {}
     for folder, part in _parts(environment):
         needs = elf.dynamic(part)
@@ -63,7 +69,7 @@ def libraries(environment: Environment | None, env: Mapping[str, str], cwd: str,
 
 
 def toolkit(env: Mapping[str, str], root: Path) -> tuple[str | None, str]:
-    """The release of the system's CUDA toolkit, `12.8`, and the file that tells it."""
+    """The release of the system's CUDA toolkit, `12.8`, and the file that names it."""
     places = [env.get("CUDA_HOME"), env.get("CUDA_PATH"), "/usr/local/cuda"]
     for place in dict.fromkeys(each for each in places if each):
         for name, pattern in (
@@ -92,7 +98,7 @@ def _parts(environment: Environment | None) -> Iterator[tuple[Path, Path]]:
 
 
 def _with_compat(env: Mapping[str, str], environment: Environment | None) -> Mapping[str, str]:
-    """vLLM from 0.17.0 on puts a cuda-compat folder in front where it is told to (`vllm/env_override.py`)."""
+    """vLLM 0.17.0 and newer puts a cuda-compat folder first where a variable asks for it (`vllm/env_override.py`)."""
     if env.get("VLLM_ENABLE_CUDA_COMPATIBILITY", "").strip().lower() not in ("1", "true"):
         return env
     folder = env.get("VLLM_CUDA_COMPATIBILITY_PATH") or ""
@@ -107,7 +113,7 @@ def _with_compat(env: Mapping[str, str], environment: Environment | None) -> Map
 def _places(
     stem: str, name: str, needs: Dynamic | None, origin: Path | None, env: Mapping[str, str], cwd: str, root: Path
 ) -> Iterator[tuple[str, str]]:
-    """Every file of that name that lies on the way, first first, and the rule that leads there."""
+    """Every file of that name on the search path in order, and the rule that leads to it."""
     for path in re.split(r"[: ]+", env.get("LD_PRELOAD", "")):
         if os.path.basename(path).startswith(f"{stem}.so"):
             yield from _there(os.path.dirname(path) or "/", os.path.basename(path), "LD_PRELOAD", root)
@@ -153,9 +159,13 @@ def _configured(root: Path, conf: str = "/etc/ld.so.conf", depth: int = 0) -> It
 
 
 def _library(
-    stem: str, path: str, why: str, rest: Sequence[tuple[str, str]], installed: Mapping[str, distributions.Distribution],
+    stem: str,
+    path: str,
+    why: str,
+    rest: Sequence[tuple[str, str]],
+    installed: Mapping[str, distributions.Distribution],
     root: Path,
-) -> Library:  # fmt: skip
+) -> Library:
     real = _real(path, why, root)
     wheel = distributions.owner(Path(real), installed)
     named = _VERSION.search(os.path.basename(real))
@@ -166,7 +176,7 @@ def _library(
 
 
 def _real(path: str, why: str, root: Path) -> str:
-    """Where a name leads: the name of the file itself carries the release."""
+    """The file behind a name: the file's own name contains the release."""
     if root == Path("/") or "torch" in why:
         return os.path.realpath(path)
     return "/" + str(proc.inside(root, path)).removeprefix(str(root)).lstrip("/")

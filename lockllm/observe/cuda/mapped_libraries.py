@@ -1,4 +1,4 @@
-"""Libraries that a server really maps: which copy, which release, where it comes from."""
+"""Libraries that a running server maps: which copy, which release, and where it comes from."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ from lockllm.observe.python.distributions import Distribution
 from lockllm.observe.safe import files
 
 CUDA = {
-    "libcuda": "driver_library", "libcudart": "runtime", "libnccl": "nccl", "libcudnn": "cudnn", "libcublas": "cublas",
-}  # fmt: skip
+    "libcuda": "driver_library",
+    "libcudart": "runtime",
+    "libnccl": "nccl",
+    "libcudnn": "cudnn",
+    "libcublas": "cublas",
+}
 """Library -> the last part of the `cuda` fact that it decides."""
 _FILE = re.compile(
     r"(libcuda|libcudart|libnccl|libcudnn|libcublas|libllama|libggml(?:-[a-z]+)?|xllamacpp)(?:-[0-9a-f]{6,})?(?:\.abi3)?\.so(?:\.([\d.]+))?\Z"
@@ -42,7 +46,7 @@ class MappedFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The folders of packages that mapped extensions lie in."""
+        """The site folders that contain mapped extensions."""
         found = [match[1] for _, file in self.files if (match := re.match(r"(.*/(?:site|dist)-packages)/", file.path))]
         return tuple(sorted(set(found), key=lambda site: (-found.count(site), site)))
 
@@ -64,7 +68,7 @@ def mapped_files(processes: Iterable[proc.Process], root: Path = proc.PROC) -> M
 def readings(
     mappings: MappedFiles, installed: Mapping[str, Distribution], *, hashing: bool
 ) -> tuple[list[Reading], list[Unobserved], list[Check]]:
-    """What is mapped of each library that lockllm knows. `hashing` reads every byte of them."""
+    """What is mapped of each library that lockllm knows. With `hashing`, every byte is read."""
     found: list[Reading] = []
     unseen: list[Unobserved] = []
     copies: dict[str, dict[tuple[str, int], tuple[proc.Process, proc.MappedFile]]] = {}
@@ -111,7 +115,7 @@ def _library(
         if name in CUDA:
             found.append(seen(("cuda", CUDA[name]), fact_value(name, version), source, By.LIBRARY))
     else:
-        unseen.append(Unobserved(("libraries", name, "version"), f"{file.path} does not tell its release", ""))
+        unseen.append(Unobserved(("libraries", name, "version"), f"{file.path} does not show its version", ""))
     return found, unseen
 
 
@@ -125,7 +129,7 @@ def release(name: str, named: str | None, wheel: Distribution | None) -> str | N
 
 
 def fact_value(name: str, version: str) -> str:
-    """A library's release as its `cuda` fact holds it: of the runtime, major and minor."""
+    """A library's release as its `cuda` fact has it: for the runtime, major and minor."""
     return ".".join(version.split(".")[:2]) if name == "libcudart" else version
 
 

@@ -1,4 +1,4 @@
-"""Whether driver, CUDA runtime and GPUs go together: what a host says against itself."""
+"""Whether driver, CUDA runtime, and GPUs fit together."""
 
 from __future__ import annotations
 
@@ -14,12 +14,28 @@ from lockllm.observe.gpu.visible import VisibleGpu
 FLOORS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 """Least driver of each CUDA major: minor-version compatibility (CUDA 13.2 release notes, table 2)."""
 TOOLKITS = {
-    "11.1": "455.23.05", "11.2": "460.27.03", "11.3": "465.19.01", "11.4": "470.42.01",
-    "11.5": "495.29.05", "11.6": "510.39.01", "11.7": "515.43.04", "11.8": "520.61.05",
-    "12.0": "525.60.13", "12.1": "530.30.02", "12.2": "535.54.03", "12.3": "545.23.06", "12.4": "550.54.14",
-    "12.5": "555.42.02", "12.6": "560.28.03", "12.8": "570.26", "12.9": "575.51.03",
-    "13.0": "580.65.06", "13.1": "590.44.01", "13.2": "595.45.04", "13.3": "610.43.02",
-}  # fmt: skip
+    "11.1": "455.23.05",
+    "11.2": "460.27.03",
+    "11.3": "465.19.01",
+    "11.4": "470.42.01",
+    "11.5": "495.29.05",
+    "11.6": "510.39.01",
+    "11.7": "515.43.04",
+    "11.8": "520.61.05",
+    "12.0": "525.60.13",
+    "12.1": "530.30.02",
+    "12.2": "535.54.03",
+    "12.3": "545.23.06",
+    "12.4": "550.54.14",
+    "12.5": "555.42.02",
+    "12.6": "560.28.03",
+    "12.8": "570.26",
+    "12.9": "575.51.03",
+    "13.0": "580.65.06",
+    "13.1": "590.44.01",
+    "13.2": "595.45.04",
+    "13.3": "610.43.02",
+}
 """The driver that each CUDA toolkit was first released with: all of its features work from there on (table 3)."""
 
 
@@ -45,7 +61,9 @@ def supports(machine: Machine, runtime: str | None, library: DriverLibrary | Non
         return _forward(name, machine, told, wanted, library)
     floor = FLOORS.get(wanted[0]) if wanted else None
     if floor is None:
-        return Check(name, CheckStatus.UNKNOWN, f"{told}: the least driver of that CUDA is not known", source)
+        return Check(
+            name, CheckStatus.UNKNOWN, f"{told}: the oldest driver that supports this CUDA is not known", source
+        )
     if driver >= numbers(floor):
         full = TOOLKITS.get(".".join(map(str, wanted[:2])))
         rest = f"; all features of CUDA {runtime} need {full}" if full and numbers(full) > driver else ""
@@ -55,7 +73,7 @@ def supports(machine: Machine, runtime: str | None, library: DriverLibrary | Non
 
 
 def one_driver(machine: Machine, library: DriverLibrary | None) -> Check | None:
-    """Whether the kernel module, the NVML library and libcuda are of one release, or libcuda a newer compat one."""
+    """Whether kernel module, NVML library, and libcuda have one release, or libcuda is a newer compat library."""
     name, kernel = "check.driver_witnesses_agree", machine.kernel_driver
     if kernel is None or machine.platform != "cuda":
         return None
@@ -74,7 +92,7 @@ def one_driver(machine: Machine, library: DriverLibrary | None) -> Check | None:
     if odd:
         fix = "reboot or reload the kernel module; restart the container"
         if library is not None and library.compat:
-            fix = "take the compat folder out of the search path: it is older than the driver"
+            fix = "remove the compat folder from the search path: it is older than the driver"
     status = CheckStatus.FAIL if odd else CheckStatus.PASS
     return Check(name, status, ", ".join(parts), "/proc/driver/nvidia/version", fix)
 
@@ -82,7 +100,7 @@ def one_driver(machine: Machine, library: DriverLibrary | None) -> Check | None:
 def usable(
     machine: Machine, gpus: Sequence[VisibleGpu], found: Sequence[Trouble], tried: str = "", unknown: str = ""
 ) -> Check | None:
-    """Whether CUDA starts where NVML shows GPUs. `tried` says that it did, `unknown` why it could not be tried."""
+    """Whether CUDA starts where NVML shows GPUs. `tried`: it did; `unknown`: why no trial was possible."""
     name = "check.cuda_usable"
     if machine.platform != "cuda" or machine.trouble is not None or not gpus:
         return None
@@ -98,20 +116,20 @@ def usable(
 
 
 def has_devices(root: Path) -> bool:
-    """Whether the driver's device nodes are here: a fake or a remote driver has none."""
+    """Whether the driver's device nodes exist: a fake or remote driver has none."""
     return (root / "dev/nvidiactl").exists()
 
 
 def shut(root: Path) -> list[Trouble]:
-    """What the device nodes tell against CUDA."""
+    """What the device nodes reveal that prevents CUDA from starting."""
     if not has_devices(root) or (root / "dev/nvidia-uvm").exists():
         return []
     fix = "give the container /dev/nvidia-uvm; on the host run `nvidia-modprobe -u -c 0`"
-    return [Trouble("/dev/nvidia-uvm is not there", fix)]
+    return [Trouble("/dev/nvidia-uvm is missing", fix)]
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers; text in it ends it."""
+    """A version as numbers, up to the first part that is not a number."""
     found: list[int] = []
     for part in version.split("."):
         if not part.isdigit() or len(part) > 9:
@@ -120,15 +138,13 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _forward(
-    name: str, machine: Machine, told: str, wanted: tuple[int, ...], library: DriverLibrary
-) -> Check:  # fmt: skip
-    """Forward compatibility: a newer libcuda in front of an older driver, on data-center GPUs alone."""
+def _forward(name: str, machine: Machine, told: str, wanted: tuple[int, ...], library: DriverLibrary) -> Check:
+    """Forward compatibility: a newer libcuda with an older driver, only on data-center GPUs."""
     told = f"{told}, with the compat library {library.version}"
     source = library.path
     if any("geforce" in (card.name or "").lower() for card in machine.cards):
         fix = "install a newer driver: the compat library works on data-center GPUs alone (CUDA error 804)"
-        return Check(name, CheckStatus.FAIL, f"{told}, which this GPU does not take", source, fix)
+        return Check(name, CheckStatus.FAIL, f"{told}, which this GPU does not support", source, fix)
     floor = FLOORS.get(wanted[0])
     if floor is not None and numbers(library.version) < numbers(floor):
         fix = f"install driver {floor} or newer, or a newer cuda-compat"

@@ -1,4 +1,4 @@
-"""The CUDA stack of a server that does not run yet: the library files that it would load, and the system's toolkit."""
+"""The CUDA stack of a planned server: the library files that it would load, and the system's toolkit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockllm.observe.python.environments import Environment
 
 
 class PlannedLibraries(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be loaded. `instead` are facts whose metadata does not count: another file stands in front of the wheel's."""
+    """The libraries that would be loaded. `instead`: facts for which another file comes before the wheel's, so metadata does not count."""
 
     readings: tuple[Reading, ...] = ()
     instead: frozenset[tuple[str, ...]] = frozenset()
@@ -26,7 +26,7 @@ class PlannedLibraries(msgspec.Struct, frozen=True, kw_only=True):
 def planned(
     environment: Environment | None, env: Mapping[str, str], cwd: str, held: Sequence[Reading], root: Path = Path("/")
 ) -> PlannedLibraries:
-    """The libraries of CUDA by the loader's order. `held` are readings so far: wheels that a file in front shadows."""
+    """The CUDA libraries in the loader's order. `held`: readings so far, whose wheels an earlier file may shadow."""
     found: list[Reading] = []
     instead: set[tuple[str, ...]] = set()
     warnings = []
@@ -47,12 +47,12 @@ def planned(
             instead.add(path)
             warnings.append(
                 f"{one.name} {one.version} would be loaded from {one.path} ({one.why}), "
-                f"not {dump(wheel.fact, wheel.value)} as {wheel.source} has it"
+                f"not {dump(wheel.fact, wheel.value)} from {wheel.source}"
             )
         if wheel is None or path in instead:
             found.append(seen(path, value, source, By.FILE))
         if one.origin == "compat":
-            warnings.append(f"cuda-compat {one.version} stands in front of the driver's own libcuda ({one.why})")
+            warnings.append(f"cuda-compat {one.version} comes before the driver's own libcuda ({one.why})")
     return PlannedLibraries(readings=tuple(found), instead=frozenset(instead), warnings=tuple(warnings), driver=driver)
 
 

@@ -1,4 +1,4 @@
-"""What only trying tells, each in a child process and only where depth is asked for: that CUDA starts, what torch imports."""
+"""What only a trial shows, in a child process and only with `--deep`: that CUDA starts, what torch imports."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ _CODES = {
     100: "no device",
     802: "the system is not ready: the NVLink fabric is not up",
     803: "libcuda and the kernel module are of different releases",
-    804: "this GPU does not take the compat library",
+    804: "this GPU does not support the compat library",
     999: "unknown error, often a missing /dev/nvidia-uvm",
 }
 _FIXES = {
-    34: "take the stubs folder out of LD_LIBRARY_PATH",
+    34: "remove the stubs folder from LD_LIBRARY_PATH",
     802: "start the fabric manager",
     803: "reboot or reload the kernel module; restart the container",
-    804: "take the compat folder out of the search path, or install a newer driver",
+    804: "remove the compat folder from the search path, or install a newer driver",
     999: "run `nvidia-modprobe -u -c 0` on the host; restart the container",
 }
 _CUDA_SECONDS = 30.0
@@ -73,7 +73,7 @@ _LOADER = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: what stands against CUDA, or what was done without trouble."""
+    """The result of a trial: problems with CUDA, or what worked."""
 
     wrong: tuple[Trouble, ...] = ()
     done: str = ""
@@ -84,7 +84,7 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cuda(env: Mapping[str, str], rights: Mapping[str, Any]) -> TrialResult:
-    """Start CUDA as the server would: with its search path and its GPUs. No memory of a GPU is taken."""
+    """Start CUDA as the server would, with its search path and its GPUs. This uses no GPU memory."""
     answer = child.ask((sys.executable, "-I"), _CUDA, _CUDA_SECONDS, env=_environ(env, _LOADER), rights=rights)
     if isinstance(answer, str):
         return TrialResult(wrong=(Trouble(f"a process that starts CUDA {answer}", "see dmesg"),))
@@ -101,7 +101,7 @@ def cuda(env: Mapping[str, str], rights: Mapping[str, Any]) -> TrialResult:
 
 
 def torch(program: Path, env: Mapping[str, str], held: Sequence[Reading]) -> TrialResult:
-    """What importing torch tells that no file does. `held` are readings so far: what says the same is not said again."""
+    """What importing torch shows that no file does. `held`: readings so far, which are not repeated."""
     where = f"import torch in {program}"
     if (why := interpreter.refusal(program)) is not None:
         return TrialResult(unobserved=(Unobserved(("kernels", "cpu_capability"), f"{program} is not run: {why}", ""),))
@@ -114,10 +114,12 @@ def torch(program: Path, env: Mapping[str, str], held: Sequence[Reading]) -> Tri
         )
         return TrialResult(unobserved=(gap,))
     told = {
-        ("cuda", "runtime"): answer.get("cuda"), ("rocm", "version"): answer.get("hip"),
-        ("cuda", "cudnn"): _cudnn(answer.get("cudnn")), ("cuda", "nccl"): _dotted(answer.get("nccl")),
+        ("cuda", "runtime"): answer.get("cuda"),
+        ("rocm", "version"): answer.get("hip"),
+        ("cuda", "cudnn"): _cudnn(answer.get("cudnn")),
+        ("cuda", "nccl"): _dotted(answer.get("nccl")),
         ("kernels", "cpu_capability"): answer.get("cpu"),
-    }  # fmt: skip
+    }
     found = []
     for path, value in told.items():
         known = [each.value for each in held if each.fact.path == path]
@@ -129,7 +131,7 @@ def torch(program: Path, env: Mapping[str, str], held: Sequence[Reading]) -> Tri
 
 
 def without_code(gpus: Sequence[VisibleGpu], codes: Sequence[str]) -> tuple[Trouble, ...]:
-    """The GPUs that no code of torch runs on: neither made for their generation, nor to be compiled for it."""
+    """The GPUs that torch has no code for: neither binaries nor PTX of their generation."""
     found = []
     for capability in sorted({gpu.card.capability for gpu in gpus if gpu.card.capability}):
         own = _number(capability.replace(".", ""))
@@ -139,13 +141,13 @@ def without_code(gpus: Sequence[VisibleGpu], codes: Sequence[str]) -> tuple[Trou
         if codes and not same and not any(each <= own for each in text):
             fix = "install a torch that is built for this GPU"
             found.append(
-                Trouble(f"torch holds no code for compute capability {capability} (only {' '.join(codes)})", fix)
+                Trouble(f"torch has no code for compute capability {capability} (only {' '.join(codes)})", fix)
             )
     return tuple(found)
 
 
 def _environ(env: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """Our own few variables and the server's that decide what is loaded; never its secrets."""
+    """A few variables of lockllm's own, and those of the server that decide what it loads; never its secrets."""
     own = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {**own, **{name: env[name] for name in names if name in env}}
 
@@ -165,7 +167,7 @@ def _dotted(parts: Any) -> str | None:
 
 
 def _within(short: str, long: str) -> bool:
-    """Whether a release says the same with fewer numbers: 9.10.2 of 9.10.2.21."""
+    """Whether one release is a shorter form of another: 9.10.2 and 9.10.2.21."""
     return long == short or long.startswith(f"{short}.")
 
 

@@ -1,4 +1,4 @@
-"""What a driver says of each GPU, and what it could not say: the records."""
+"""Records of GPUs: what a driver reports about each, and what it could not report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """Why something about a GPU could not be seen, and what would help."""
+    """Why something about a GPU is unknown, and how to fix that."""
 
     reason: str
     fix: str = ""
@@ -16,7 +16,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
-    """A MIG device: a part of a card that is a GPU of its own."""
+    """A MIG device: a part of a card that acts as a separate GPU."""
 
     uuid: str
     profile: str | None
@@ -26,7 +26,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU. What is None was not seen; `trouble` says why, by the last part of the fact's key."""
+    """One GPU. None means not seen; `trouble` says why, by the last part of the fact's key."""
 
     index: int
     name: str | None = None
@@ -50,7 +50,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """All GPUs that show here. `trouble`: none could be asked; `none`: there are none for sure."""
+    """All visible GPUs. `trouble`: why none could be queried; `none`: there are certainly none."""
 
     platform: str | None  # cuda, rocm, cpu; None: not known
     cards: tuple[Card, ...] = ()

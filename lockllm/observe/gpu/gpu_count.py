@@ -16,7 +16,7 @@ _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"
 
 
 def used(held: Mapping[Path, Any], given: Given | None) -> GpuCount | None:
-    """GPUs of this node, or None where no size tells."""
+    """GPUs of this node, or None where no parallel size is known."""
     sizes = {name: size for name in _SIZES if isinstance(size := held.get(("serve", name)), int) and size > 0}
     if "tensor_parallel_size" not in sizes:
         return _by_split(held)
@@ -48,7 +48,7 @@ def used(held: Mapping[Path, Any], given: Given | None) -> GpuCount | None:
 
 
 def _by_split(held: Mapping[Path, Any]) -> GpuCount | None:
-    """llama.cpp uses every device that it sees, unless it is told to keep to one or to none."""
+    """llama.cpp uses every visible device unless options restrict it to one or none."""
     if held.get(("serve", "split_mode")) == "none":
         return GpuCount(1, "split_mode none")
     layers = held.get(("serve", "gpu_layers"))

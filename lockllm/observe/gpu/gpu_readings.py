@@ -1,4 +1,4 @@
-"""From what drivers say to readings: the GPUs of one server, the driver, and findings about them."""
+"""Turns what drivers report into readings: the GPUs of one server, the driver, and findings about them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAY_LACK = ("gpu_memory", "gpu_device")
 class GpuCount(msgspec.Struct, frozen=True):
     """How many GPUs a server uses, and how that is known. `each`: those of one replica, which must work together.
 
-    `spread`: they may lie on other nodes, of which nothing here tells (Ray places them).
+    `spread`: they may be on other nodes, which are not visible here (Ray places them).
     """
 
     count: int
@@ -33,7 +33,7 @@ class GpuCount(msgspec.Struct, frozen=True):
 
 
 class GpuFindings(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made of it."""
+    """Readings, gaps, findings, and warnings about GPUs."""
 
     readings: tuple[Reading, ...] = ()
     unobserved: tuple[Unobserved, ...] = ()
@@ -42,7 +42,7 @@ class GpuFindings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pick(machine: Machine, env: Mapping[str, str], pids: frozenset[int], closed: str = "") -> Choice:
-    """The GPUs that a server sees: where the driver shows its processes, else what its variables leave.
+    """The GPUs that a server sees: those on which the driver shows its processes, else those its variables allow.
 
     `closed` says why its variables are not all known.
     """
@@ -58,14 +58,14 @@ def pick(machine: Machine, env: Mapping[str, str], pids: frozenset[int], closed:
 
 
 def idle(machine: Machine, pids: frozenset[int]) -> bool:
-    """Whether the driver, whose pids are ours to compare, lists processes on GPUs and none of these."""
+    """Whether the driver lists processes on GPUs, but none of these. It compares only pids of the same namespace."""
     usable = [card for card in machine.cards if card.lost is None]
     shown = {pid for card in usable for pid, _ in card.pids}
     return machine.host_pids and bool(usable) and all(card.lists_processes for card in usable) and not shown & pids
 
 
 def machine_facts(machine: Machine) -> GpuFindings:
-    """The driver and what holds for the host as a whole."""
+    """The driver, and facts about the whole host."""
     found: list[Reading] = []
     unseen: list[Unobserved] = []
     source = machine.driver_source
@@ -103,7 +103,7 @@ def machine_facts(machine: Machine) -> GpuFindings:
 
 
 def gpu_facts(machine: Machine, choice: Choice, used: GpuCount | None) -> GpuFindings:
-    """The GPUs of one server. `used` is how many it uses, None where it uses all that it sees."""
+    """The GPUs of one server. `used`: how many it uses, None for all visible ones."""
     if machine.trouble is not None:
         return GpuFindings()
     if machine.none or not machine.cards:
@@ -139,7 +139,7 @@ def gpu_facts(machine: Machine, choice: Choice, used: GpuCount | None) -> GpuFin
 
 
 def of_one(gpus: Sequence[VisibleGpu]) -> dict[Path, Any]:
-    """Values of the first GPU, for rules that look at the host: as a lock holds them, so that rules see the same of both."""
+    """Values of the first GPU, for rules about the host, in the form that a lock has them."""
     if not gpus:
         return {("host", "gpu_count"): 0}
     raw = {("host", name): _value(name, gpus[0]) for name in _OF_ONE}
@@ -164,7 +164,7 @@ def _cards(
         elif trouble is not None and trouble.lacks and name in _MAY_LACK:
             found.append(seen(("host", name), None, f"{where}: {trouble.reason}", by))
         else:
-            why = trouble or Trouble("the driver does not tell it", "install a newer driver")
+            why = trouble or Trouble("the driver does not show it", "install a newer driver")
             unseen.append(Unobserved(("host", name), why.reason, why.fix))
     for gpu in gpus:
         _asset(gpu.card, found, where, by)
@@ -174,7 +174,7 @@ def _sees_none(choice: Choice) -> tuple[str, str]:
     if choice.lost:
         return "every GPU that the server would use is lost", "drain the node, then reset the GPU or reboot"
     if choice.uncut:
-        return "MIG mode is on, and no MIG device was made", "make one with `nvidia-smi mig -cgi PROFILE -C`"
+        return "MIG mode is on, but no MIG device exists", "create one with `nvidia-smi mig -cgi PROFILE -C`"
     return "the server sees no GPU", "see CUDA_VISIBLE_DEVICES"
 
 
@@ -219,7 +219,7 @@ def _links(
     indexes = sorted({gpu.card.index for gpu in gpus})
     pairs = [machine.linked.get((one, other)) for one in indexes for other in indexes if one < other]
     if None in pairs:
-        why = machine.troubles.get("interconnect", Trouble("the driver does not tell how the GPUs are linked", ""))
+        why = machine.troubles.get("interconnect", Trouble("the driver does not show how the GPUs are linked", ""))
         unseen.append(Unobserved(("host", "interconnect"), why.reason, why.fix))
         return
     word = machine.link if all(pairs) else f"{machine.link}-partial" if any(pairs) else "pcie"

@@ -1,4 +1,4 @@
-"""NVIDIA's management library through pynvml: loaded late, every call bounded, every error its own words."""
+"""NVIDIA's management library through pynvml: loaded late, with a timeout for each call and a message for each error."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ from lockllm.observe.gpu.nvml_reader import Reader
 from lockllm.observe.safe.timed import Caller, Hung
 
 _FOLDERS = (
-    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
-    "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/wsl/lib",
-    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu", "/run/opengl-driver/lib",
-)  # fmt: skip
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/nvidia/lib",
+    "/usr/lib/wsl/lib",
+    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu",
+    "/run/opengl-driver/lib",
+)
 """Where the library lies on hosts whose loader does not look there."""
 _NAME = "libnvidia-ml.so.1"
 _START = 4
-"""Initialising GPUs that nobody uses takes seconds: so many times the patience of other calls."""
+"""Initializing idle GPUs takes seconds: the timeout is this many times that of other calls."""
 _INITIAL_PIDS = "pid:[4026531836]"
 
 
 def look(root: Path, signs: frozenset[str], seconds: float, env: Mapping[str, str]) -> Machine:
-    """What NVML says of this machine."""
+    """What NVML reports about this machine."""
     kernel = sysfs.kernel_driver(root)
     source = "/proc/driver/nvidia/version"
     basis = Machine(platform="cuda", kernel_driver=kernel, driver=kernel, driver_source=source)
@@ -40,7 +45,7 @@ def look(root: Path, signs: frozenset[str], seconds: float, env: Mapping[str, st
         return _with(basis, trouble=Trouble(f"the NVML binding cannot be imported: {error}", "install nvidia-ml-py"))
     if not hasattr(pynvml, "nvmlInitWithFlags") or not hasattr(pynvml, "nvmlDeviceGetCudaComputeCapability"):
         fix = "remove the distribution pynvml, and install nvidia-ml-py"
-        return _with(basis, trouble=Trouble("another package stands where the NVML binding should be", fix))
+        return _with(basis, trouble=Trouble("another package has the name of the NVML binding", fix))
     caller = Caller(seconds)
     try:
         unloaded = _load(caller)
@@ -70,7 +75,7 @@ def _read(nvml: Any, caller: Caller, basis: Machine, seconds: float) -> Machine:
 
 
 def _load(caller: Caller) -> str | None:
-    """Make the library loadable; None where it is, else the loader's words."""
+    """Make the library loadable; None on success, else the loader's message."""
     import ctypes
 
     try:
@@ -100,7 +105,7 @@ def _library(root: Path) -> str | None:
 
 
 def _host_pids(root: Path) -> bool:
-    """Whether this process sees the pids that the driver knows: it knows no pid namespaces."""
+    """Whether this process sees the same pids as the driver, which ignores pid namespaces."""
     try:
         return os.readlink(root / "proc/self/ns/pid") == _INITIAL_PIDS
     except OSError:
@@ -119,14 +124,14 @@ def _missing(basis: Machine, root: Path, signs: frozenset[str], words: str, env:
 
 
 def _no_library(root: Path, env: Mapping[str, str]) -> Trouble:
-    """Why a machine with an NVIDIA GPU has no NVML: what the container was given, or no driver at all."""
+    """Why a machine with an NVIDIA GPU has no NVML: missing container options, or no driver."""
     given = env.get("NVIDIA_DRIVER_CAPABILITIES", "")
     words = {word.strip() for word in given.split(",")}
     half = bool(given) and not words & {"all", "utility"}
     if half or any((root / folder.lstrip("/") / "libcuda.so.1").exists() for folder in _FOLDERS):
         said = f" (NVIDIA_DRIVER_CAPABILITIES={given})"[:100] if given else ""
         return Trouble(
-            f"NVML library not found: the container has the driver's compute part alone{said}",
+            f"NVML library not found: the container has only the driver's compute part{said}",
             "start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility",
         )
     if any((root / name).exists() for name in (".dockerenv", "run/.containerenv")) or "KUBERNETES_SERVICE_HOST" in env:

@@ -33,7 +33,7 @@ INIT = {
 """Codes of initialisation, where they mean something of their own."""
 CALL = {
     1: ("NVML was shut down by something else in this process", "report it with the output of lockllm observe"),
-    2: ("NVML does not take the question", "report it with the output of lockllm observe"),
+    2: ("NVML rejects the call", "report it with the output of lockllm observe"),
     LACKS: ("the GPU does not have it", ""),
     4: ("no permission", _OPEN),
     6: ("NVML finds no such device", "look again: a MIG device may have been destroyed"),
@@ -45,7 +45,7 @@ CALL = {
     14: ("the GPU's InfoROM is corrupted", _HEALTH),
     15: ("the GPU is lost", _HEALTH),
     16: ("the GPU needs a reset", _HEALTH),
-    19: ("the GPU is in use by something that shuts others out", _AGAIN),
+    19: ("another process has exclusive use of the GPU", _AGAIN),
     20: ("the driver has no memory left", _AGAIN),
     23: ("the driver has no resources left", _AGAIN),
     25: ("the driver is older than the call", _NEWER),
@@ -71,11 +71,11 @@ def trouble(error: Any) -> Trouble:
 
 
 def of_init(error: Any) -> Trouble:
-    """What the error of initialisation means."""
+    """What an initialization error means."""
     number = code(error)
     return Trouble(*(INIT.get(number) or CALL.get(number) or (f"NVML: error {number}", "see dmesg")))
 
 
 def hang(hung: Hung) -> Trouble:
-    """What a call that never came back means."""
+    """What a call that never returned means."""
     return Trouble(f"NVML hangs: {hung}", "see the Xid lines of dmesg; reset the GPU or reboot")

@@ -1,4 +1,4 @@
-"""One pass over an initialised NVML: the driver, every GPU, its slices, its processes and its links."""
+"""One pass over an initialized NVML: the driver, every GPU, its slices, its processes and its links."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _SICK = frozenset(CALL[number][0] for number in LOST)
 
 
 class Reader:
-    """Asks; every call is bounded by `call`, and each failure stays with what it was asked for."""
+    """Queries NVML; `call` bounds every call, and each failure concerns only its own value."""
 
     def __init__(self, nvml: Any, call: Caller) -> None:
         self.nvml = nvml
         self.call = call
 
     def machine(self, basis: Machine) -> Machine:
-        """The basis with everything that NVML says."""
+        """The machine with everything that NVML reports."""
         nvml = self.nvml
         troubles: dict[str, Trouble] = {}
         driver = self.ask(troubles, "driver", nvml.nvmlSystemGetDriverVersion)
@@ -63,7 +63,7 @@ class Reader:
         )
 
     def card(self, index: int, handles: dict[int, Any]) -> Card | None:
-        """One GPU, or None where it is not ours."""
+        """One GPU, or None where this container may not use it."""
         nvml = self.nvml
         try:
             handle = self.again(nvml.nvmlDeviceGetHandleByIndex, index)
@@ -134,7 +134,7 @@ class Reader:
         return tuple(found)
 
     def pids(self, handle: Any) -> tuple[tuple[int, tuple[int, int]], ...] | None:
-        """The processes that compute on a card, as the driver names them; None where it does not tell."""
+        """The processes that compute on a card, as the driver lists them; None where it does not."""
         nvml = self.nvml
         for name in ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"):
             if (function := getattr(nvml, name, None)) is not None:
@@ -193,7 +193,7 @@ class Reader:
         return found
 
     def ask(self, troubles: dict[str, Trouble], key: str, function: Callable[..., Any], *args: Any) -> Any:
-        """The answer, or None with its trouble noted. Hung alone is raised."""
+        """The answer, or None with the reason recorded. Raises only Hung."""
         try:
             return self.again(function, *args)
         except Hung:
@@ -201,13 +201,13 @@ class Reader:
         except self.nvml.NVMLError as error:
             troubles[key] = trouble(error)
         except UnicodeDecodeError:
-            troubles[key] = Trouble("the driver gave a text that is no UTF-8", "update the driver")
+            troubles[key] = Trouble("the driver returned text that is not UTF-8", "update the driver")
         except Exception as error:  # noqa: BLE001 - NVMLLibraryMismatchError is no NVMLError, ctypes has its own
             troubles[key] = Trouble(f"NVML: {type(error).__name__}: {error}", "update nvidia-ml-py")
         return None
 
     def again(self, function: Callable[..., Any], *args: Any) -> Any:
-        """The answer; what passes is tried three times."""
+        """The answer; transient errors are retried three times."""
         for _ in range(_TRIES - 1):
             try:
                 return self.call(function, *args)
@@ -218,7 +218,7 @@ class Reader:
 
 
 def _lacking(troubles: dict[str, Trouble], key: str) -> bool:
-    """Whether the chip has no such thing, where that is a value; the trouble is then none."""
+    """Whether the chip lacks the feature, where that is a value and not a failure."""
     lacks = key in troubles and troubles[key].lacks
     if lacks:
         del troubles[key]
@@ -254,7 +254,7 @@ def _built(attributes: Any) -> str | None:
 
 
 def _feature(state: Any, why: Trouble | None, troubles: dict[str, Trouble]) -> bool | None:
-    """Confidential computing: a chip that lacks it has it off."""
+    """Confidential computing: off on a chip that lacks it."""
     if why is not None:
         if why.lacks:
             return False

@@ -1,4 +1,4 @@
-"""Which accelerators this machine has: the vendor's driver is asked where a sign of the vendor shows."""
+"""Which accelerators this machine has. lockllm queries a vendor's driver only after a sign of that vendor."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from lockllm.observe.gpu.sysfs import signs
 def look(
     mode: str = "auto", root: Path = Path("/"), seconds: float = 5.0, env: Mapping[str, str] | None = None
 ) -> Machine:
-    """What this machine has. `mode` is auto, nvidia, rocm or none; NVML is loaded after a sign of NVIDIA alone.
+    """The GPUs of this machine. `mode` is auto, nvidia, rocm, or none; NVML is loaded only after a sign of NVIDIA.
 
     `env` is what a container was started with, where that is not our own environment.
     """
     if mode == "none":
-        return Machine(platform=None, trouble=Trouble("GPUs were not looked at (--gpu none)", "leave --gpu out"))
+        return Machine(platform=None, trouble=Trouble("GPUs were not inspected (--gpu none)", "omit --gpu"))
     found = signs(root)
     if mode == "nvidia" or (mode == "auto" and "nvidia" in found):
         return nvml.look(root, found, seconds, os.environ if env is None else env)
     if mode == "rocm" or (mode == "auto" and "amd" in found):
         return rocm.look(root, found)
     if "intel" in found:
-        trouble = Trouble("an Intel GPU is here: this release cannot look at it", "")
+        trouble = Trouble("an Intel GPU is here: this release cannot inspect it", "")
         return Machine(platform="xpu" if (root / "dev/dri").exists() and _torch_xpu(root) else "cpu", trouble=trouble)
     if _darwin(root):
-        return Machine(platform="mps", trouble=Trouble("this is a Mac: this release cannot look at its GPU", ""))
+        return Machine(platform="mps", trouble=Trouble("this is a Mac: this release cannot inspect its GPU", ""))
     if not (root / "sys/bus/pci/devices").is_dir():
-        trouble = Trouble("the PCI bus does not show here, nor any GPU device", "run where the server runs")
+        trouble = Trouble("neither the PCI bus nor a GPU device is visible here", "run where the server runs")
         return Machine(platform="cpu", trouble=trouble)
     return Machine(platform="cpu", none=True, source="/sys/bus/pci: no GPU")
 

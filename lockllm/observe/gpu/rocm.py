@@ -17,7 +17,7 @@ _WHOLE = ("SPX", "NPS1")
 
 
 def look(root: Path, signs: frozenset[str]) -> Machine:
-    """What sysfs says of this machine's AMD GPUs."""
+    """What sysfs reports about this machine's AMD GPUs."""
     nodes = root / _NODES
     try:
         names = sorted((name for name in os.listdir(nodes) if name.isdigit()), key=int)
@@ -35,14 +35,26 @@ def look(root: Path, signs: frozenset[str]) -> Machine:
     release = driver or _line(root / "proc/sys/kernel/osrelease") or os.uname().release
     if not (root / "dev/kfd").exists() and cards:
         return Machine(
-            platform="rocm", driver=release, rocm_driver=release, driver_source="/sys/module/amdgpu",
-            trouble=Trouble("/dev/kfd is not there, although the kernel shows AMD GPUs", "give the container /dev/kfd and /dev/dri"),
-        )  # fmt: skip
+            platform="rocm",
+            driver=release,
+            rocm_driver=release,
+            driver_source="/sys/module/amdgpu",
+            trouble=Trouble(
+                "/dev/kfd is missing, although the kernel shows AMD GPUs", "give the container /dev/kfd and /dev/dri"
+            ),
+        )
     return Machine(
-        platform="rocm", cards=tuple(cards.values()), driver=release, rocm_driver=release, none=not cards,
-        driver_source="/sys/module/amdgpu/version" if driver else "kernel release", source="/sys/class/kfd",
-        linked=_links(nodes, cards), link="xgmi", rocm_release=_release(root),
-    )  # fmt: skip
+        platform="rocm",
+        cards=tuple(cards.values()),
+        driver=release,
+        rocm_driver=release,
+        none=not cards,
+        driver_source="/sys/module/amdgpu/version" if driver else "kernel release",
+        source="/sys/class/kfd",
+        linked=_links(nodes, cards),
+        link="xgmi",
+        rocm_release=_release(root),
+    )
 
 
 def _card(index: int, fields: dict[str, str], node: Path, root: Path) -> Card:
@@ -68,7 +80,7 @@ def _card(index: int, fields: dict[str, str], node: Path, root: Path) -> Card:
 
 
 def _partition(folder: Path) -> str | None:
-    """How a card is cut up, `cpx-nps4`; None for a whole one."""
+    """A card's partition mode, `cpx-nps4`; None for a whole card."""
     parts = [_line(folder / f"current_{kind}_partition") for kind in ("compute", "memory")]
     told = [part for part, whole in zip(parts, _WHOLE, strict=True) if part and part.upper() != whole]
     return "-".join(part.lower() for part in parts if part) if told else None

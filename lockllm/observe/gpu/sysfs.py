@@ -1,4 +1,4 @@
-"""What the kernel's own files say of GPUs and the CPU: PCI devices, NVIDIA's kernel module, instruction sets."""
+"""What the kernel's own files report about GPUs and the CPU: PCI devices, NVIDIA's kernel module, instruction sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KERNEL = re.compile(r"\d{3,}\.\d+(?:\.\d+)*")
 
 
 def signs(root: Path = Path("/")) -> frozenset[str]:
-    """Vendors of which a GPU, a device node or a driver shows."""
+    """Vendors with a visible GPU, device node, or driver."""
     found = set()
     if any(
         path.exists() for path in (root / "dev/nvidiactl", root / "dev/nvidia0", root / "proc/driver/nvidia/version")
@@ -50,7 +50,7 @@ def pci(root: Path = Path("/")) -> list[tuple[str, str, str]]:
 
 
 def kernel_driver(root: Path = Path("/")) -> str | None:
-    """The release of NVIDIA's kernel module, as procfs tells it."""
+    """The release of NVIDIA's kernel module, from procfs."""
     try:
         text = (root / "proc/driver/nvidia/version").read_text(errors="replace")
     except OSError:
@@ -78,7 +78,28 @@ def cpu(root: Path = Path("/")) -> str | None:
 
 
 _KERNELS = (
-    "sse4_2", "avx", "f16c", "fma", "avx2", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16",
-    "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16", "amx_fp16", "asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve",
-    "sve2", "sme",
-)  # fmt: skip
+    "sse4_2",
+    "avx",
+    "f16c",
+    "fma",
+    "avx2",
+    "avx_vnni",
+    "avx512f",
+    "avx512bw",
+    "avx512vl",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_tile",
+    "amx_int8",
+    "amx_bf16",
+    "amx_fp16",
+    "asimd",
+    "asimdhp",
+    "asimddp",
+    "i8mm",
+    "bf16",
+    "sve",
+    "sve2",
+    "sme",
+)

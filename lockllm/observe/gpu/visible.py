@@ -63,12 +63,12 @@ def choose(cards: Sequence[Card], env: Mapping[str, str], *, rocm: bool = False)
 
 
 def everything(cards: Sequence[Card]) -> tuple[VisibleGpu, ...]:
-    """Every card, and in place of one that is cut up its slices."""
+    """Every card, or its slices if it has any."""
     return tuple(seen for card in cards for seen in _whole(card))
 
 
 def alike(cards: Sequence[Card]) -> bool:
-    """Whether it does not matter which of the GPUs that are there is meant."""
+    """Whether all GPUs are alike, so that it does not matter which of them is meant."""
     return len({seen.kind for seen in everything(cards) if seen.card.lost is None}) <= 1
 
 
@@ -90,19 +90,19 @@ def _choice(gpus: Iterable[VisibleGpu], source: str, *, by_name: bool) -> Choice
     trouble = None
     if not by_name and any(seen.part is not None for seen in left) and len({seen.kind for seen in left}) > 1:
         trouble = Trouble(
-            "a CUDA process uses one MIG device, and those that it sees differ",
+            "a CUDA process uses one MIG device, but the visible ones differ",
             "name the MIG device by its UUID in CUDA_VISIBLE_DEVICES",
         )
     return Choice(gpus=left, lost=len(chosen) - len(left), source=source, trouble=trouble)
 
 
 def _whole(card: Card) -> tuple[VisibleGpu, ...]:
-    """A card, or its slices where it is cut up."""
+    """A card, or its MIG slices."""
     return tuple(VisibleGpu(card=card, part=part) for part in card.slices) if card.mig else (VisibleGpu(card=card),)
 
 
 def _numbers(words: Sequence[str], count: int) -> list[int]:
-    """Indexes as CUDA reads them: the first that is none ends the list, a repeated one empties it."""
+    """Indexes as CUDA reads them: the first invalid one ends the list, a repeated one empties it."""
     found: list[int] = []
     for word in words:
         number = _NUMBER.match(word)
@@ -131,7 +131,7 @@ def _by_uuid(cards: Sequence[Card], words: Sequence[str]) -> tuple[VisibleGpu, .
 
 
 def _named(cards: Sequence[Card], name: str) -> list[VisibleGpu]:
-    """Cards whose UUID begins with a name. One that is cut up is no device of its own."""
+    """Cards whose UUID begins with a name. A card in MIG slices is not a device itself."""
     return [seen for card in cards if (card.uuid or "").startswith(name) for seen in _whole(card)[:1]]
 
 

@@ -1,4 +1,4 @@
-"""Which processes take connections at an address, as /proc/net shows it: a listener is known by address and port."""
+"""Which processes accept connections at an address, from /proc/net: a listener is identified by address and port."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Listener(msgspec.Struct, frozen=True):
 
 
 def accepting(address: str, port: int, root: Path = proc.PROC) -> tuple[int, ...] | None:
-    """The pids that take a connection to an address. Empty: nobody does. None: somebody does, and this user may not see who.
+    """The pids that accept a connection to an address. Empty: none does. None: one does, but this user may not see which.
 
     The kernel prefers the socket that is bound to the very address, then that of all IPv4 addresses, then that of all
     (Linux, `inet_lookup_listener` and `compute_score`).
@@ -57,7 +57,7 @@ def listens(pid: int, root: Path = proc.PROC) -> tuple[tuple[str, int], ...]:
 
 
 def _nearest(table: Iterable[Listener], address: str, port: int) -> list[Listener]:
-    """The sockets of one rank: where they are several, they take turns."""
+    """The sockets of the best rank: several of them take turns."""
     import ipaddress
 
     wanted = _plain(ipaddress.ip_address(address.partition("%")[0]))
@@ -101,7 +101,7 @@ def _table(folder: Path) -> list[Listener]:
 
 
 def _listener(local: str, inode: str) -> Listener | None:
-    """A row of /proc/net: the address is of words of four bytes in this machine's own order."""
+    """A row of /proc/net: the address consists of four-byte words in this machine's byte order."""
     import ipaddress
 
     text, _, port = local.rpartition(":")
@@ -115,7 +115,7 @@ def _listener(local: str, inode: str) -> Listener | None:
 
 
 def _plain(address: IPv4Address | IPv6Address) -> str:
-    """An address as a person writes it; an IPv4 address that is written as one of IPv6, as itself."""
+    """An address as a person writes it; an IPv4-mapped IPv6 address as IPv4."""
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 

@@ -23,11 +23,11 @@ _MOST_HELD = 16 << 20
 
 
 class Gone(Exception):
-    """The process ended, or never was."""
+    """The process ended or never existed."""
 
 
 class Crowded(Exception):
-    """More processes ask for attention than one look holds."""
+    """More processes look like servers than one check holds in memory."""
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ def alive(process: Process, proc: Path = PROC) -> bool:
 
 
 def state(process: Process, proc: Path = PROC) -> str:
-    """The letter that the kernel gives what it does now: R, S, D, T ...; empty where it ended."""
+    """The kernel's letter for its state: R, S, D, T ...; empty where it ended."""
     try:
         return _fields(proc / str(process.pid))[0].decode("ascii", "replace")
     except OSError:
@@ -178,7 +178,7 @@ def numbers(pid: int, proc: Path = PROC) -> tuple[int, ...]:
 
 
 def user(uid: int) -> str:
-    """How the owner of a process is called: `user nobody`, `uid 1001`."""
+    """The owner of a process: `user nobody`, `uid 1001`."""
     import pwd
 
     try:
@@ -188,7 +188,7 @@ def user(uid: int) -> str:
 
 
 def owned(process: Process) -> str:
-    """A process in a few words: `pid 71`, and whose it is where it is another user's."""
+    """A process in a few words: `pid 71`, with its owner where that is another user."""
     return f"pid {process.pid}" + (f" of {user(process.owner)}" if process.owner != os.geteuid() else "")
 
 
@@ -203,8 +203,8 @@ def pids(proc: Path = PROC) -> list[int]:
 def everything(wanted: Callable[[Process], bool], proc: Path = PROC) -> dict[int, Process]:
     """Every process that shows here and has a command line. Only those that are `wanted` keep their words and variables.
 
-    Of each no more is read than a search needs, so that neither their number nor the length of their command lines makes a
-    look longer or larger. Raises Crowded where those that are wanted are too many.
+    lockllm reads no more of each than a search needs, so that neither their number nor the length of their command lines makes a
+    check longer or larger. Raises Crowded where too many are wanted.
     """
     found = {}
     left = _MOST_HELD
@@ -226,7 +226,7 @@ def everything(wanted: Callable[[Process], bool], proc: Path = PROC) -> dict[int
 
 
 def tree(proc: Path = PROC) -> dict[int, Process]:
-    """Every process by its place in the tree and its start, and nothing else of it: one small file of each is read."""
+    """Every process with only its place in the tree and its start: one small file of each is read."""
     found = {}
     for pid in pids(proc):
         try:
@@ -234,9 +234,18 @@ def tree(proc: Path = PROC) -> dict[int, Process]:
         except OSError:
             continue
         found[pid] = Process(
-            pid=pid, ppid=int(fields[1]), argv=(), title="", env={}, env_whole=False, cwd="", exe="", root=Path("/"),
-            started=int(fields[19]), owner=-1,
-        )  # fmt: skip
+            pid=pid,
+            ppid=int(fields[1]),
+            argv=(),
+            title="",
+            env={},
+            env_whole=False,
+            cwd="",
+            exe="",
+            root=Path("/"),
+            started=int(fields[19]),
+            owner=-1,
+        )
     return found
 
 
@@ -376,7 +385,7 @@ def _link(path: Path) -> str:
 
 
 def _whole_words(raw: bytes, most: int) -> bytes:
-    """The words that end within so many bytes: of one that was cut nothing is known."""
+    """The words that end within so many bytes; a cut word is left out."""
     return raw if len(raw) <= most else raw[: raw.rfind(b"\0", 0, most) + 1]
 
 

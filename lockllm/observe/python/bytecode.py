@@ -68,7 +68,7 @@ for site, tops in places:
 
 
 def is_loaded(compiled: Path, source: Path) -> bool:
-    """Whether an import takes a compiled file, by its header. One that is held by a hash counts as loaded."""
+    """Whether an import takes a compiled file, by its header. One with a hash in its header counts as loaded."""
     try:
         with files.opened(compiled) as file:
             head = file.read(16)

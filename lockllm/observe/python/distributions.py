@@ -20,7 +20,7 @@ _HEADER = re.compile(rb"^(Name|Version):[ \t]*(.+?)[ \t]*\r?$", re.MULTILINE | r
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
-    """One installed distribution. `how` tells what is no plain release: `editable`, `git 4ba787ec9abc`, `edited`."""
+    """One installed distribution. `how` says why it is not a plain release: `editable`, `git 4ba787ec9abc`, `edited`."""
 
     name: str  # PEP 503
     version: str
@@ -64,11 +64,11 @@ def scan(folders: Iterable[Path]) -> tuple[dict[str, Distribution], tuple[str, .
         for name in names:
             one = _read(folder, name)
             if one is None:
-                problems.append(f"{name} holds no name and version")
+                problems.append(f"{name} has no name and version")
                 continue
             other = here.get(one.name)
             if other is not None and other.version != one.version:
-                problems.append(f"{one.name} is there twice: {other.version} and {one.version}")
+                problems.append(f"{one.name} is installed twice: {other.version} and {one.version}")
                 one = max(other, one, key=lambda each: (_when(each.folder), each.version))
             here[one.name] = one
         for name, one in here.items():
@@ -77,7 +77,7 @@ def scan(folders: Iterable[Path]) -> tuple[dict[str, Distribution], tuple[str, .
 
 
 def edited(distribution: Distribution) -> tuple[str, ...] | None:
-    """The files that differ from what RECORD says of them, or None where it says nothing. Reads every file."""
+    """The files that differ from RECORD, or None where there is no RECORD. Reads every file."""
     rows = recorded(distribution)
     if rows is None:
         return None
@@ -86,7 +86,7 @@ def edited(distribution: Distribution) -> tuple[str, ...] | None:
 
 
 def recorded(distribution: Distribution) -> list[tuple[str, str, str]] | None:
-    """Name, digest and size of every file that RECORD holds a digest of, below the folder that the distribution is in."""
+    """Name, digest, and size of every file with a digest in RECORD, below the folder that the distribution is in."""
     rows = _record(distribution)
     if rows is None:
         return None
@@ -146,7 +146,7 @@ def holds(path: Path, named: str, size: str = "") -> bool:
 
 
 def _rows(text: str) -> Iterator[list[str]]:
-    """The lines of a RECORD. One that is no CSV ends it, and is itself no file that holds what it should."""
+    """The lines of a RECORD. A line that is not CSV ends it and counts as a file that differs."""
     import csv
 
     try:
@@ -172,7 +172,7 @@ def owner(path: Path, distributions: Mapping[str, Distribution]) -> Distribution
 
 
 def assignments(path: Path) -> dict[str, Any] | None:
-    """The plain assignments of a Python file, parsed and never run. None where it cannot be read."""
+    """The plain assignments of a Python file, parsed but never run. None where it cannot be read."""
     import ast
 
     try:

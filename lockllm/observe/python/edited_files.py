@@ -19,7 +19,7 @@ _EXTENSION = re.compile(r"(\.[\w-]+)*\.(so|pyd)\Z")
 
 
 class Differences(NamedTuple):
-    """The files of one distribution that differ from RECORD, and those that may and were not read: there was too much."""
+    """The files of one distribution that differ from RECORD, and those that were too large to read."""
 
     edited: tuple[str, ...]
     unread: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Differences(NamedTuple):
 
 
 class Budget:
-    """How many bytes may still be read of files that only their times speak against."""
+    """How many bytes may still be read of files that only their times make suspicious."""
 
     def __init__(self, left: int = _MOST_READ) -> None:
         self.left = left
@@ -47,7 +47,7 @@ class _Row(NamedTuple):
 
 
 def look(distribution: Distribution, budget: Budget, python: str | None = None) -> Differences | None:
-    """What differs, by one listing of each folder; None where there is no RECORD.
+    """The files that differ, from one listing of each folder; None where there is no RECORD.
 
     A file of another size is edited, and so is one that is gone. An installer writes RECORD last: a file whose content or
     inode moved later is read, and its digest decides, so that a copied or re-owned environment is no edit. Beside a module
@@ -98,7 +98,7 @@ def _written(distribution: Distribution) -> float:
 
 
 def _by_folder(rows: list[tuple[str, str, str]]) -> dict[str, list[_Row]]:
-    """The rows by folder, but those that installers write again: conda puts its own name in INSTALLER."""
+    """The rows by folder, without those that installers rewrite: conda puts its own name in INSTALLER."""
     folders: dict[str, list[_Row]] = {}
     for name, digest, size in rows:
         folder, _, file = name.rpartition("/")
@@ -129,7 +129,7 @@ def _listed(folder: str) -> dict[str, _File]:
 def _in_place(
     place: Path, folder: str, held: list[_Row], there: Mapping[str, _File], known: frozenset[str]
 ) -> Iterator[str]:
-    """What RECORD does not name and would be imported instead of a module that it names."""
+    """Files that RECORD does not name and that an import would load instead of a module that it names."""
     stems = {name[:-3] for row in held if (name := row.name.rpartition("/")[2]).endswith(".py")}
     for name, file in there.items():
         path = f"{folder}/{name}"

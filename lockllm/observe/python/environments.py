@@ -1,4 +1,4 @@
-"""The Python environment that serves, read as files: where its interpreter imports from, what is installed there."""
+"""The serving Python environment, read as files: where its interpreter imports from and what is installed there."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_process(process: proc.Process, sites: tuple[str, ...] = ()) -> Environment | Unobserved:
-    """The environment of a running Python server. Nothing is started to look at it.
+    """The environment of a running Python server. lockllm starts no process to inspect it.
 
     `sites`: folders of packages that extensions are mapped from; they count before all others.
     """
@@ -72,7 +72,7 @@ def of_process(process: proc.Process, sites: tuple[str, ...] = ()) -> Environmen
 
 
 def of_command(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Environment | None:
-    """The environment of a command that is not started yet, or None where it is no Python program."""
+    """The environment of a command that has not started yet, or None where it is not a Python program."""
     program = which(argv[0], env, cwd) if argv else None
     if program is None:
         return None
@@ -119,10 +119,15 @@ def build(source: str, prefix: Path, python: str | None, search: tuple[Path, ...
     found, problems = distributions.scan(search)
     torch = next((path for folder in search if files.is_file(path := folder / "torch" / "version.py")), None)
     return Environment(
-        source=source, prefix=prefix, python=python, search=search, distributions=found,
-        torch=distributions.assignments(torch) if torch else None, problems=problems,
+        source=source,
+        prefix=prefix,
+        python=python,
+        search=search,
+        distributions=found,
+        torch=distributions.assignments(torch) if torch else None,
+        problems=problems,
         whole=bool(search) and not any("cannot be listed" in problem for problem in problems),
-    )  # fmt: skip
+    )
 
 
 def own() -> Environment:
@@ -176,7 +181,7 @@ def _shebang(program: str, env: Mapping[str, str], cwd: str) -> str | None:
 
 
 def _prefix(launcher: str, root: Path) -> tuple[str, dict[str, str]]:
-    """The prefix, and `pyvenv.cfg` where it is a virtual environment: looked for beside the unresolved launcher."""
+    """The prefix, and `pyvenv.cfg` of a virtual environment, found beside the unresolved launcher."""
     beside = _config_beside(launcher, root)
     if beside is not None:
         return beside
@@ -233,7 +238,7 @@ def _minor(config: Mapping[str, str], launcher: str, prefix: str, base: str, roo
 
 
 def _versions(place: str, root: Path) -> list[Path]:
-    """What lies in the `lib` of a prefix and is named as a version of Python, sorted."""
+    """The folders in the `lib` of a prefix that are named for a version of Python, sorted."""
     folder = proc.inside(root, f"{place}/lib")
     try:
         return [folder / name for name in files.names(folder) if name.startswith("python3")]
@@ -273,7 +278,7 @@ def _sites(prefix: str, version: str, root: Path) -> list[str]:
 
 
 def _with_pth(site: str, root: Path) -> list[Path]:
-    """A site folder and the plain paths that its `.pth` files add. Their lines of code are not followed."""
+    """A site folder and the plain paths that its `.pth` files add. Lines of code are not executed."""
     folder = proc.inside(root, site)
     found = [folder]
     try:
@@ -289,7 +294,7 @@ def _with_pth(site: str, root: Path) -> list[Path]:
 
 
 def _first(rest: tuple[str, ...], cwd: str) -> list[str]:
-    """What stands before all other folders: the script's own, or the working directory."""
+    """The folder that comes before all others: the script's own, or the working directory."""
     if not rest or rest[0] in ("-m", "-c", "-"):
         return [cwd] if rest else []
     return [os.path.dirname(_joined(cwd, rest[0]))]

@@ -1,4 +1,4 @@
-"""Whether what is installed is what was released: files against RECORD, versions against the exact requirements."""
+"""Whether installed packages are the released ones: files match RECORD, versions match exact requirements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def edits(environment: Environment, wanted: Iterable[str]) -> Edits:
 
 
 class Touched(NamedTuple):
-    """Edits by size, time and name; files that only a look into all of them can tell; bytecode that no installer wrote."""
+    """Edits by size, time, and name; files too large to read; bytecode that no installer wrote."""
 
     edits: Edits
     unread: tuple[str, ...]
@@ -40,7 +40,7 @@ class Touched(NamedTuple):
 
 
 def touched(environment: Environment, wanted: Iterable[str]) -> Touched:
-    """The same by size, time and name alone."""
+    """The same by size, time, and name only."""
     found: dict[str, tuple[str, ...]] = {}
     unread: list[str] = []
     compiled: list[str] = []
@@ -73,15 +73,13 @@ def unedited(environment: Environment, found: Edits, unread: Sequence[str] | Non
     if told:
         detail = "; ".join(f"{each}: {_some(files)}" for each, files in told.items())
         again = shlex.join(f"{each}=={environment.distributions[each].version}" for each in sorted(told))
-        fix = f"install {'it' if len(told) == 1 else 'them'} again: pip install --force-reinstall --no-deps {again}"
+        fix = f"reinstall {'it' if len(told) == 1 else 'them'}: pip install --force-reinstall --no-deps {again}"
         return Check(name, CheckStatus.FAIL, f"differ from RECORD: {detail}", "RECORD", fix)
     if unread:
-        detail = (
-            f"{len(unread)} files moved after they were installed and are too large to be read here: {_some(unread)}"
-        )
+        detail = f"{len(unread)} files changed after installation and are too large to read here: {_some(unread)}"
         return Check(name, CheckStatus.UNKNOWN, detail, "RECORD", "run lockllm verify --deep, which reads every file")
     what = "the files of" if unread is None else "size and time of every file of"
-    return Check(name, CheckStatus.PASS, f"{what} {len(found)} packages are as RECORD says")
+    return Check(name, CheckStatus.PASS, f"{what} {len(found)} packages match RECORD")
 
 
 def _some(names: Sequence[str]) -> str:
@@ -100,7 +98,7 @@ def pinned(environment: Environment, names: Sequence[str]) -> Check | None:
                 continue
             seen += 1
             if not _same(version, held.version):
-                odd.append(f"{name} asks for {wanted} {version}, installed is {held.version}")
+                odd.append(f"{name} requires {wanted} {version}, but {held.version} is installed")
     if odd:
         rest = f" and {len(odd) - _MOST_TOLD} more" if len(odd) > _MOST_TOLD else ""
         fix = "install the versions that the package was built and tested with"
@@ -140,7 +138,7 @@ def _holds(marker: str | None, python: str | None) -> bool:
 
 
 def _same(wanted: str, installed: str) -> bool:
-    """`==2.8.0` takes any local label; `==2.8.0+cu128` takes that one alone (PEP 440)."""
+    """`==2.8.0` accepts any local label; `==2.8.0+cu128` accepts only that one (PEP 440)."""
     from lockllm.facts.types import normal_version
 
     held = installed if "+" in wanted else installed.partition("+")[0]

@@ -1,4 +1,4 @@
-"""One interpreter, asked where it imports from: only for `--python PATH`, with no more rights than its owner has."""
+"""Asks one interpreter where it imports from: only for `--python PATH`, with its owner's rights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ask(path: str) -> Environment | Unobserved:
     if _is_own(program):
         return environments.own()
     if (why := refusal(program)) is not None:
-        return Unobserved(("packages",), f"{program} is not run: {why}", "make it writable by its owner alone")
+        return Unobserved(("packages",), f"{program} is not run: {why}", "make it writable only by its owner")
     answer = _run(program)
     if isinstance(answer, Unobserved):
         return answer
@@ -56,7 +56,7 @@ def find(path: str) -> Path:
 
 
 def refusal(program: Path) -> str | None:
-    """Why this interpreter must not be run: somebody else could have put other code there.
+    """Why lockllm must not run this interpreter: another user could have changed its code.
 
     Not the program alone: before its first line Python reads `pyvenv.cfg`, and runs what lies in its site folders (`.pth`
     files, `sitecustomize`, what they import; CPython `Lib/site.py`).
@@ -69,7 +69,7 @@ def refusal(program: Path) -> str | None:
         except FileNotFoundError:
             continue  # a link that leads nowhere is read by nobody
         except OSError as error:
-            return f"{place} cannot be looked at: {error.strerror}"
+            return f"{place} cannot be inspected: {error.strerror}"
         if info.st_mode & stat.S_IWOTH and not info.st_mode & stat.S_ISVTX:
             return f"everybody can write {place}"
         if info.st_mode & stat.S_IWGRP and info.st_gid not in (0, os.getegid(), *os.getgroups()):
@@ -80,7 +80,7 @@ def refusal(program: Path) -> str | None:
 
 
 def _read_at_start(program: Path, real: Path) -> Iterator[Path]:
-    """What an interpreter may take code or its settings from before it is told anything: its prefix, libraries, sites."""
+    """Where an interpreter may read code or settings before its first argument: its prefix, libraries, site folders."""
     prefixes = [each.parent.parent for each in (program, real) if each.parent.name in ("bin", "Scripts")]
     for prefix in dict.fromkeys(prefixes):
         yield prefix
@@ -122,7 +122,7 @@ def _owner(program: Path) -> os.stat_result:
 
 
 def allowed(path: str | None) -> tuple[str, dict[str, Any]] | None:
-    """Another interpreter than our own that was named and may be run, and its rights."""
+    """A named interpreter, other than lockllm's own, that lockllm may run, and its rights."""
     program = find(path) if path is not None else None
     if program is None or _is_own(program) or refusal(program) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Whether packages that are built for each other fit: what the versions of one environment say against themselves."""
+"""Whether packages that are built for each other have fitting versions."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ def _companions(versions: Mapping[str, str]) -> Iterator[tuple[bool, str]]:
         for name in others:
             if main in versions and name in versions:
                 fits = versions[main].partition("+")[0] == versions[name].partition("+")[0]
-                yield fits, f"{main} {versions[main]} stands beside {name} {versions[name]}"
+                yield fits, f"{main} {versions[main]} is installed with {name} {versions[name]}"

@@ -39,7 +39,7 @@ def readings(
     edits: Edits | None = None,
     edition: int = 1,
 ) -> tuple[list[Reading], list[Unobserved], frozenset[Path]]:
-    """What the metadata of an environment says, and which packages were edited where that was looked for.
+    """What the metadata of an environment says, and which packages were edited, where `edits` says so.
 
     `edition`: of the lock; for those of edition 1 an edited package is one, whatever was written there.
     """
@@ -56,7 +56,7 @@ def readings(
         elif environment.whole:
             found.append(seen(("packages", name), None, f"no such distribution ({environment.source})", By.PACKAGE))
         else:
-            unseen.append(Unobserved(("packages", name), "; ".join(environment.problems) or "nothing to import from"))
+            unseen.append(Unobserved(("packages", name), "; ".join(environment.problems) or "no folder to import from"))
     if engine is not None:
         found += _engine(environment, engine, deep, edition)
     if environment.python is not None:
@@ -73,7 +73,7 @@ def readings(
 
 
 def named(engine: Engine | None, wanted: Iterable[str]) -> frozenset[str]:
-    """The distributions that are looked for: those of the engine, and those that are wanted besides."""
+    """The distributions to look for: those of the engine, and those that the lock names."""
     own = (*engine.packages, *engine.distributions) if engine is not None else ()
     return frozenset(map(distributions.normal, (*wanted, *own)))
 
@@ -84,7 +84,7 @@ def versions(environment: Environment) -> dict[str, str]:
 
 
 def release(environment: Environment, engine: Engine) -> str | None:
-    """The engine's version as its distribution tells it, in the engine's own scheme."""
+    """The engine's version from its distribution, in the engine's own scheme."""
     one = environment.of_any(engine.distributions)
     if one is None:
         return None
@@ -94,7 +94,7 @@ def release(environment: Environment, engine: Engine) -> str | None:
 
 
 def _patched(environment: Environment, one: Distribution, edits: Edits, edition: int) -> Distribution:
-    """The distribution, with what is odd about its files."""
+    """The distribution, with what is unusual about its files."""
     differ = edits.get(one.name)
     if one.how:
         more = f", edited {edited_files.digest(one, differ)}" if differ and edition > 1 else ""
@@ -113,7 +113,7 @@ def _patched(environment: Environment, one: Distribution, edits: Edits, edition:
 
 
 def _is_foreign(module: FilePath, one: Distribution) -> bool:
-    """Whether a module of one file, which an import would take, is none of those that RECORD names."""
+    """Whether a single-file module, which an import would load, is missing from RECORD."""
     if module.suffix != ".py":
         return False
     rows = distributions.recorded(one)

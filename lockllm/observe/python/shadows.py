@@ -21,14 +21,25 @@ from lockllm.observe.safe import files
 
 _MODULE = re.compile(r"([A-Za-z_]\w*)(?:\.py|\.pyc|(?:\.(?:cpython-\w+(?:-[\w-]+)?|abi3))?\.so)\Z", re.ASCII)
 """A module of one file: source, bytecode without a source, or an extension (CPython `importlib.machinery.all_suffixes`)."""
-_NEVER_IMPORTED = frozenset({
-    "__phello__", "antigravity", "idlelib", "lib2to3", "pydoc_data", "test", "this", "tkinter", "turtle", "turtledemo",
-})  # fmt: skip
-"""Modules of the standard library that no engine imports: a folder `test` beside a server is no difference."""
+_NEVER_IMPORTED = frozenset(
+    {
+        "__phello__",
+        "antigravity",
+        "idlelib",
+        "lib2to3",
+        "pydoc_data",
+        "test",
+        "this",
+        "tkinter",
+        "turtle",
+        "turtledemo",
+    }
+)
+"""Modules of the standard library that no engine imports: a folder `test` beside a server is not a difference."""
 
 
 def readings(environment: Environment) -> Iterator[Reading | Unobserved]:
-    """Every module of a front folder that stands for another, with a digest of its code; an archive by its digest."""
+    """Every module of a front folder that shadows another, with a digest of its code; an archive with its digest."""
     names: set[str] | None = None
     own = [] if environment.standard is None else [files.resolved(environment.standard)]
     for folder in environment.front:
@@ -62,7 +73,7 @@ def _archive(path: Path) -> Iterator[Reading | Unobserved]:
 
 
 def _behind(environment: Environment) -> set[str]:
-    """The modules that an import would take where nothing stood in front."""
+    """The modules that an import would load if nothing came before them."""
     behind = [folder for folder in environment.search if folder not in environment.front]
     if environment.standard is not None:
         behind += [environment.standard, environment.standard / "lib-dynload"]

@@ -2,7 +2,7 @@
 
 Python runs `sitecustomize`, `usercustomize` and every line of a `.pth` file that begins with `import`, before the engine's
 first line (CPython `Lib/site.py`). vLLM and SGLang load every installed distribution that names one of their entry point
-groups. Nothing of it is run here.
+groups. lockllm runs none of it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _path_files(environment: Environment, folder: Path) -> Iterator[Reading | Un
 
 
 def _digest(environment: Environment, folder: Path, lines: list[str]) -> str:
-    """The lines, and the code of the modules that they import. Where the environment lies does not count."""
+    """The lines, and the code of the modules that they import. The environment's location does not count."""
     digest = hashlib.sha256()
     for line in lines:
         plain = line.replace(str(folder), "{site}").replace(str(environment.prefix), "{prefix}")
@@ -132,7 +132,7 @@ def _is_standard(environment: Environment, name: str) -> bool:
 def _plugins(environment: Environment, groups: frozenset[str], own: frozenset[str]) -> Iterator[Reading]:
     """Every entry point of these groups, with a digest of the code that it names.
 
-    The engine's own carry none: its files are held against its RECORD.
+    The engine's own have none: its files are compared with its RECORD.
     """
     digests: dict[str, str] = {}
     for _, one in sorted(environment.distributions.items()):

@@ -1,4 +1,4 @@
-"""Modules that no distribution brought: copied by hand, they are imported all the same."""
+"""Modules that no distribution installed: Python imports files that were copied by hand, too."""
 
 from __future__ import annotations
 
@@ -13,10 +13,20 @@ from lockllm.observe.python.environments import Environment
 from lockllm.observe.safe import files
 
 _IMPORTED = {
-    "amd-aiter": "aiter", "autoawq": "awq", "fla-core": "fla", "flashinfer-python": "flashinfer", "llama-cpp-python": "llama_cpp",
-    "nvidia-cutlass-dsl": "cutlass", "nvidia-modelopt": "modelopt", "opencv-python": "cv2", "opencv-python-headless": "cv2",
-    "pillow": "PIL", "pillow-simd": "PIL", "flash-attn-3": "flash_attn_interface", "fbgemm-gpu-genai": "fbgemm_gpu",
-}  # fmt: skip
+    "amd-aiter": "aiter",
+    "autoawq": "awq",
+    "fla-core": "fla",
+    "flashinfer-python": "flashinfer",
+    "llama-cpp-python": "llama_cpp",
+    "nvidia-cutlass-dsl": "cutlass",
+    "nvidia-modelopt": "modelopt",
+    "opencv-python": "cv2",
+    "opencv-python-headless": "cv2",
+    "pillow": "PIL",
+    "pillow-simd": "PIL",
+    "flash-attn-3": "flash_attn_interface",
+    "fbgemm-gpu-genai": "fbgemm_gpu",
+}
 """Distributions whose module has another name than theirs."""
 _ENDS = ("/__init__.py", ".py", ".abi3.so")
 _MOST = 1 << 20
@@ -33,7 +43,7 @@ class Module(NamedTuple):
 
 
 def module(environment: Environment, name: str) -> Module | None:
-    """What an import takes where a distribution is not installed; None where nothing is there, or another one brought it."""
+    """What an import loads where a distribution is not installed; None where nothing exists or another distribution owns it."""
     imported = _IMPORTED.get(name, name.replace("-", "_"))
     for folder in environment.search:
         path = next((folder / f"{imported}{end}" for end in _ENDS if files.is_file(folder / f"{imported}{end}")), None)
@@ -65,7 +75,7 @@ def _text(path: Path, most: int) -> str:
 
 
 def digest(path: Path) -> str:
-    """One digest over the code of a module or package: what is compiled from it does not count."""
+    """One digest over the code of a module or package; compiled files in `__pycache__` do not count."""
     told = hashlib.sha256()
     left = _MOST_BYTES
     for name in _code(path):

@@ -1,4 +1,4 @@
-"""Files of a foreign environment, opened without waiting: a pipe or a device that lies in a file's place ends nothing.
+"""Opens files of a foreign environment without waiting: a pipe or device in a file's place cannot block lockllm.
 
 Of a path below another process's root every link is followed inside that root: `uv`'s `link-mode=symlink`, conda and Nix
 link to absolute paths.
@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from pathlib import Path
 from typing import BinaryIO
 
 from lockllm.checkpoint import links, stamps
+from lockllm.checkpoint.bounded import Malformed, open_regular
 
 
 def opened(path: str | Path) -> BinaryIO:
-    """A regular file. OSError for a pipe, a device, a folder and whatever is no path."""
+    """Open a regular file. OSError for a pipe, a device, a folder, and an impossible path."""
     try:
-        descriptor = links.opened(os.fspath(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        return open(open_regular(os.fspath(path)), "rb")
+    except Malformed as error:
+        raise OSError(errno.EINVAL, "it is not a regular file") from error
     except ValueError as error:  # a NUL in the name
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT)) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file")
-    return open(descriptor, "rb")
 
 
 def start(path: str | Path, most: int) -> bytes:
@@ -46,7 +44,7 @@ def is_folder(path: Path) -> bool:
 
 
 def names(folder: Path) -> list[str]:
-    """What lies in a folder, sorted. OSError where it cannot be listed."""
+    """The names in a folder, sorted. OSError where it cannot be listed."""
     return sorted(os.listdir(_inner(folder)))
 
 

@@ -1,4 +1,4 @@
-"""Calls into a driver that may never come back: each has its time, and after one that hangs there is no other."""
+"""Driver calls may hang: each has a timeout, and after one hangs no more are made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def start(pool: ThreadPoolExecutor, function: Callable[..., Any], *args: Any) -> Future[Any]:
-    """A call in a thread of the pool; made here and now where the machine gives no thread."""
+    """A call in a thread of the pool; made at once where no thread can start."""
     future: Future[Any] = Future()
     first = iter((True,))
 
@@ -31,7 +31,7 @@ def start(pool: ThreadPoolExecutor, function: Callable[..., Any], *args: Any) ->
 
 
 class Hung(Exception):
-    """A call did not come back in time."""
+    """A call did not return in time."""
 
 
 class Caller:
@@ -46,10 +46,10 @@ class Caller:
         try:
             self._thread.start()
         except RuntimeError:
-            self.hung = "the machine gives no thread to wait for it"
+            self.hung = "the system allows no more threads"
 
     def __call__(self, function: Callable[..., Any], *args: Any) -> Any:
-        """The function's answer, or what it raised. Hung: it did not come back."""
+        """The function's result, or what it raised. Hung: it did not return in time."""
         if self.hung:
             raise Hung(self.hung)
         self._todo.put((function, args))
@@ -64,7 +64,7 @@ class Caller:
         return value
 
     def close(self) -> None:
-        """Let the thread end, where it still can."""
+        """End the thread if it still can end."""
         self._todo.put(None)
         if not self.hung and self._thread.ident is not None:
             self._thread.join(self.seconds)

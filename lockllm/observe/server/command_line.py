@@ -1,4 +1,4 @@
-"""What a command line says, in this environment and directory: unwrapped, recognised, its config files read.
+"""Reads a command line in its environment and directory: wrappers removed, engine recognized, config files read.
 
 Used for a command that is not started yet (`inspect -- CMD`, `exec`, `init -- CMD`) and for a running process.
 """
@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from lockllm import engines
-from lockllm.checkpoint import contents, links, stamps
+from lockllm.checkpoint import contents
 from lockllm.engines import Form, Given, Installed, MayBeMissing, Model
 from lockllm.engines.kernel.collect import is_path
 from lockllm.engines.kernel.values import unresolved
@@ -24,6 +23,7 @@ from lockllm.engines.shown import redaction
 from lockllm.facts.env import is_secret
 from lockllm.facts.observation import By, Check, Reading, Unobserved
 from lockllm.facts.registry import seen
+from lockllm.observe.safe import files as safe_files
 from lockllm.observe.server import variable_readings
 
 Read = Callable[[str], str]
@@ -77,13 +77,12 @@ def plan(
     hidden = [value for name, value in inside.items() if is_secret(name)]
     if form is None or not engines.known(form.engine):
         if form is not None:
-            warnings.append(f"{form.engine} is recognised, but this release cannot read its arguments")
+            warnings.append(f"{form.engine} is recognized, but this release cannot read its arguments")
         elif not unwrapped.opaque and not unwrapped.host:
-            warnings.append("no engine that this release knows is started by this command")
-        return Plan(
-            given=None, form=form, readings=redaction.readings(told), checks=(), unwrapped=unwrapped,
-            warnings=tuple(redaction.text(each, hidden) for each in warnings), env=inside, cwd=where,
-        )  # fmt: skip
+            warnings.append("this command starts no engine that this release knows")
+        shown = tuple(redaction.text(each, hidden) for each in warnings)
+        unread = Plan(given=None, form=form, readings=(), checks=(), warnings=shown, unwrapped=unwrapped)
+        return msgspec.structs.replace(unread, readings=redaction.readings(told), env=inside, cwd=where)
     module = engines.load(form.engine)
     files = _read(module, form, inside, where, unwrapped, read, warnings)
     release = version or _tagged(unwrapped.image)
@@ -113,12 +112,7 @@ def plan(
 
 def read_file(path: str) -> str:
     """A regular file of bounded size as text. OSError for anything else."""
-    number = links.opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(number, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError(f"{path} is no regular file")
-        raw = stream.read(_MOST + 1)
-        stamps.read(path, number, raw)
+    raw = safe_files.start(path, _MOST + 1)
     if len(raw) > _MOST:
         raise OSError(f"{path} is larger than {_MOST >> 20} MiB")
     return raw.decode("utf-8", "replace")
@@ -134,7 +128,7 @@ def host_path(path: str, mounts: Sequence[tuple[str, str]]) -> str | None:
 
 
 def place(planned: Plan, name: str) -> str | None:
-    """Where a path that a planned command names lies on this host; None where it is inside a container alone."""
+    """Where a path of a planned command is on this host; None where it exists only inside a container."""
     taken = planned.unwrapped
     if taken.reach == "container":
         return host_path(os.path.join(taken.cwd or "/", name), taken.mounts)
@@ -144,14 +138,16 @@ def place(planned: Plan, name: str) -> str | None:
 
 
 def places_of(planned: Plan, by: By = By.PLAN) -> Iterator[Reading]:
-    """The folders and files of this host that a command names as its models: each where it is, and no repository."""
+    """The folders and files on this host that a command names as its models; repositories are left out."""
     given = planned.given
     if given is None:
         return
     named: list[tuple[tuple[str, ...], Model | None]] = [
-        (("checkpoint",), given.model), (("tokenizer",), given.tokenizer), (("draft",), given.draft),
+        (("checkpoint",), given.model),
+        (("tokenizer",), given.tokenizer),
+        (("draft",), given.draft),
         *((("adapters", name), model) for name, model in given.adapters.items()),
-    ]  # fmt: skip
+    ]
     for prefix, model in named:
         if model is None or unresolved(model.text) or _SNAPSHOT.search(model.text):
             continue
@@ -180,7 +176,7 @@ def _hosted(unwrapped: Unwrapped, where: str, read: Read, warnings: list[str]) -
 
 
 def _local(given: Given, where: str, unwrapped: Unwrapped) -> Given:
-    """The same without a repository where the model is a folder of this host: `models/x` may be either."""
+    """The same without a repository where the model is a folder on this host: `models/x` may be either."""
     if (
         given.model is None
         or unwrapped.reach == "container"
@@ -194,9 +190,14 @@ def _local(given: Given, where: str, unwrapped: Unwrapped) -> Given:
 
 
 def _read(
-    module: engines.Engine, form: Form, env: Mapping[str, str], where: str, unwrapped: Unwrapped, read: Read,
+    module: engines.Engine,
+    form: Form,
+    env: Mapping[str, str],
+    where: str,
+    unwrapped: Unwrapped,
+    read: Read,
     warnings: list[str],
-) -> dict[str, str]:  # fmt: skip
+) -> dict[str, str]:
     """The files that the command names, then those that they name."""
     wanted = tuple(module.wants_files(form, env))
     files = _files(wanted, where, unwrapped, read, warnings)
@@ -215,7 +216,7 @@ def _files(names: Iterable[str], cwd: str, unwrapped: Unwrapped, read: Read, war
             path = host_path(os.path.join(unwrapped.cwd or "/", name), unwrapped.mounts)
         try:
             if path is None:
-                raise FileNotFoundError(0, "it lies inside the container")
+                raise FileNotFoundError(0, "it is inside the container")
             found[name] = read(path)
         except (FileNotFoundError, NotADirectoryError) as why:
             if not isinstance(name, MayBeMissing):
@@ -256,12 +257,12 @@ def _host(unwrapped: Unwrapped, by: By) -> list[Reading]:
 
 
 def _per_node(given: Given, by: By) -> list[Reading]:
-    """Options that differ between the nodes of one server: told, never locked."""
+    """Options that differ between the nodes of one server: reported, never locked."""
     return [seen(("serve", "args", name), value, f"argument {name}", by) for name, value in given.per_node.items()]
 
 
 def _models(given: Given, where: str | None, by: By) -> list[Reading]:
-    """Repositories that the command names: a text of that shape which is no folder here, or a snapshot's path."""
+    """Repositories that the command names: text of the form `org/name` that is not a folder here, or a snapshot's path."""
     named = [("checkpoint", given.model), ("tokenizer", given.tokenizer), ("draft", given.draft)]
     found = []
     for group, model in named:
@@ -288,7 +289,7 @@ def _model(group: tuple[str, ...], model: Model, where: str | None, by: By) -> l
 
 
 def _tagged(image: str) -> str | None:
-    """The release that an image's tag names, to read its arguments by; never a reading of its own."""
+    """The release that an image's tag names. It selects the option table and is never a reading."""
     tag = (version_of(image)[0] or "") if image else ""
     found = _TAG.match(tag) or _BUILD.search(tag)
     return found.group(1) if found else None

@@ -27,7 +27,7 @@ _MOST_READ = 1 << 18
 
 
 class Replies(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server said: the engine that answers, its answers, and where it was silent."""
+    """What a server replied: the engine, its answers, and the probes it did not answer."""
 
     address: Address
     engine: Engine | None = None
@@ -65,8 +65,8 @@ class Replies(msgspec.Struct, frozen=True, kw_only=True):
         if worst is not None and (not self.answers or worst.kind in ("key", "loading", "timeout")):
             status = CheckStatus.FAIL if worst.kind in ("nonsense", "missing") else CheckStatus.UNKNOWN
             return Check(name, status, worst.reason, where, worst.fix)
-        detail = "something answers, and it is no engine that this release knows"
-        return Check(name, CheckStatus.FAIL, detail, where, "see whether host and port are right")
+        detail = "something answers, but it is not an engine that this release knows"
+        return Check(name, CheckStatus.FAIL, detail, where, "check the host and port")
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,13 +82,13 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept(read: Iterable[Reading | Unobserved]) -> Iterator[Reading | Unobserved]:
-    """What an engine reads in answers, as far as one server's facts go: a value of many megabytes is none that anybody set."""
+    """What an engine reads in answers, within bounds: nobody sets a value of many megabytes."""
     left = _MOST_READ
     for item in read:
         if isinstance(item, Reading):
             size = _size(item.value) + sum(map(len, item.fact.path)) + len(item.source)
             if size > left:
-                yield Unobserved(item.fact.path, f"{item.source[:80]}: its value is longer than any server's")
+                yield Unobserved(item.fact.path, f"{item.source[:80]}: its value is too long for a setting of a server")
                 continue
             left -= size
         yield item
@@ -104,7 +104,7 @@ def ask(
     rounds: int = 1,
     generate: bool = False,
 ) -> Replies:
-    """Ask the probes of an engine; where none is known, those of all, and tell by the answers which one it is.
+    """Send the probes of an engine; where none is known, those of all engines, and recognize the engine by its answers.
 
     `likely` is the engine that was locked: asked before the others. `rounds` is how often all is asked; `seconds` is the
     time for everything. `generate`: the probes that make a token are asked too, once, of an engine that is known by then.
@@ -124,7 +124,7 @@ def ask(
 def _generated(line: _Line, replies: Replies) -> Replies:
     """The same with the answers that cost the server a token each, and a word on what was sent."""
     if replies.engine is None:
-        return msgspec.structs.replace(replies, generated="no engine that is known answered: nothing was generated")
+        return msgspec.structs.replace(replies, generated="no known engine answered: nothing was generated")
     probes = [probe for probe in replies.engine.probes if probe.generates]
     if not probes:
         word = f"no request that generates shows more of {replies.engine.name} than the others: none was sent"
@@ -175,13 +175,16 @@ def _first_round(line: _Line, engine: Engine | None, likely: str | None) -> Repl
 
 
 def _known(line: _Line, engine: Engine) -> Replies:
-    """All that an engine is asked, its prompts too, at once."""
+    """The answers to all probes and prompts of an engine, sent at once."""
     answers, silences, prompts = _with_prompts(line, engine, engine.probes)
     told = bool(answers) and engine.detect(answers)
     return Replies(
-        address=line.address, engine=engine if told else None, answers=answers, silences=silences,
+        address=line.address,
+        engine=engine if told else None,
+        answers=answers,
+        silences=silences,
         prompts=prompts if told else None,
-    )  # fmt: skip
+    )
 
 
 def _with_prompts(
@@ -223,7 +226,7 @@ def _of(engine: Engine, answers: Sequence[Answer]) -> tuple[Answer, ...]:
 
 
 def _rest(line: _Line, engine: Engine, answers: Sequence[Answer], silences: Sequence[Silence]) -> Replies:
-    """The answers to all of an engine's probes: those that were given, and the rest."""
+    """The answers to all of an engine's probes: those given already, and the rest."""
     probed = [*(each.probe for each in answers), *(each.probe for each in silences)]
     done = {(probe.method, probe.path) for probe in probed}
     rest = [probe for probe in engine.probes if (probe.method, probe.path) not in done]

@@ -24,7 +24,7 @@ _PATH = re.compile(r"(?:[A-Za-z_]\w*/)+[A-Za-z_]\w*\.py\Z")
 class Texts(Mapping[str, str]):
     """The files of one package by their path below the folder that holds it (`vllm/engine/arg_utils.py`).
 
-    A file is read when it is asked for. What is no regular file, no UTF-8, or too much, is not there.
+    A file is read when it is asked for. Anything irregular, too large, or not UTF-8 counts as absent.
     """
 
     def __init__(self, environment: Environment, package: str) -> None:
@@ -71,7 +71,7 @@ class Texts(Mapping[str, str]):
 
 
 def installed(environment: Environment | None, engine: Engine | None) -> Installed | None:
-    """The options of an engine's installed release as its source tells them; None where a table has that release."""
+    """The options of an engine's installed release, read from its source; None where a table has that release."""
     ask: Any = getattr(engine, "installed", None)
     if ask is None or engine is None or environment is None:
         return None
@@ -92,7 +92,7 @@ def installed(environment: Environment | None, engine: Engine | None) -> Install
 
 
 def _plugins(environment: Environment, engine: Engine) -> Iterator[str]:
-    """The other distributions that an engine asks for more: their entry points name a group of its own."""
+    """Other distributions that extend an engine: their entry points name one of its groups."""
     own = frozenset(map(distributions.normal, engine.distributions))
     for name, one in environment.distributions.items():
         groups = (group for group, *_ in distributions.entry_points(one)) if name not in own else ()

@@ -47,7 +47,7 @@ class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def by_pid(pid: int, root: Path = proc.PROC) -> RunningServer:
-    """The server that a process belongs to. UsageError where there is none, or where it is no server."""
+    """The server that a process belongs to. UsageError where there is none, or where the process is not a server."""
     fix = "find the server with `ps -ef`, or name its address with --server"
     try:
         process = proc.read(pid, root)
@@ -58,7 +58,7 @@ def by_pid(pid: int, root: Path = proc.PROC) -> RunningServer:
     if server.form is None and not listeners.listens(pid, root):
         server = _started_by(process, processes, root) or server
     if server.form is None and server.engine is None and not server.addresses and not process.hidden:
-        raise UsageError(f"process {pid}{_program(process)} is no server", where=f"--pid {pid}", fix=fix)
+        raise UsageError(f"process {pid}{_program(process)} is not a server", where=f"--pid {pid}", fix=fix)
     return server
 
 
@@ -68,12 +68,12 @@ def by_address(address: http.Address, root: Path = proc.PROC, seconds: float = _
     elsewhere = "run `lockllm observe` there, and pass the file with --observation"
     local = local_addresses(address.host, min(seconds, _RESOLVE))
     if not local:
-        return Unobserved(there, f"{address.host} is another host: only HTTP was asked", elsewhere)
+        return Unobserved(there, f"{address.host} is another host: only HTTP was used", elsewhere)
     pids = accepting(local, address.port, root)
     where = f"port {address.port}"
     if pids is None:
         fix = "run lockllm as the user of the server, as root, or inside its container"
-        return Unobserved(there, f"the process that listens on {where} does not show here", fix)
+        return Unobserved(there, f"the process that listens on {where} is not visible here", fix)
     if not pids:
         reason = f"nothing listens on {where}"
         if listeners.listeners(address.port, root) != ():
@@ -89,11 +89,13 @@ def by_address(address: http.Address, root: Path = proc.PROC, seconds: float = _
     if len(servers) > 1:
         listed = ", ".join(f"pid {pid}" for pid in sorted(servers))
         fix = "choose one of them with --pid"
-        return Unobserved(there, f"several servers take turns on {where}: {listed}", fix)
+        return Unobserved(there, f"several servers share {where}: {listed}", fix)
     if servers:
         return next(iter(servers.values()))
     names = ", ".join(f"pid {each.pid}{_program(each)}" for each in listening) or "it ended"
-    return Unobserved(there, f"what listens on {where} is no engine ({names}): only HTTP was asked", elsewhere)
+    return Unobserved(
+        there, f"the program that listens on {where} is not an engine ({names}): only HTTP was used", elsewhere
+    )
 
 
 def accepting(addresses: Iterable[str], port: int, root: Path = proc.PROC) -> tuple[int, ...] | None:
@@ -121,7 +123,7 @@ def choose(engine: str | None, root: Path = proc.PROC) -> RunningServer | None:
     try:
         processes, forms = _forms(engine, root)
     except proc.Crowded as error:
-        what = "more LLM servers run on this host than lockllm looks through"
+        what = "more LLM servers run on this host than lockllm inspects"
         raise UsageError(what, where="this host", fix=fix) from error
     pids = _outermost(engine, processes, forms)
     several = proc.whole((processes[pid] for pid in pids[:_MOST_TOLD]), root)
@@ -178,7 +180,7 @@ def _outermost(
 
 
 def _program(process: Process) -> str:
-    """The program of a process in brackets. Its arguments are never told: what is no engine's may hold any secret."""
+    """The program of a process in brackets. Its arguments are never shown: those of other programs may contain any secret."""
     name = os.path.basename(process.exe)
     return f" ({name})" if name else ""
 
@@ -201,7 +203,7 @@ def describe(server: RunningServer) -> str:
 
 
 def form_of(process: Process) -> tuple[Form, bool] | None:
-    """The launch form that a running process is, and whether wrappers stand before it."""
+    """The launch form of a running process, and whether wrappers come before it."""
     word_of_engine = hint()
     if not any(word_of_engine.search(word) for word in process.argv[:64]):
         return None
@@ -213,9 +215,9 @@ def form_of(process: Process) -> tuple[Form, bool] | None:
 
 
 def local_addresses(host: str, seconds: float) -> tuple[str, ...]:
-    """Those of a name's addresses that are this machine's own, in the order in which they are tried.
+    """The addresses of a name that belong to this machine, in the order that clients try them.
 
-    A name that does not resolve in that time has none: others know it.
+    A name that does not resolve in that time has none.
     """
     return tuple(filter(_is_own, _addresses(host, seconds)))
 

@@ -1,4 +1,4 @@
-"""The command that `exec` is to start: read whole with the programs on this disk, or not at all."""
+"""Reads the command that `exec` starts: completely, with the programs on this disk, or not at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINE = re.compile(rb"#![ \t]*(/\S+)(?:[ \t]+([^\r\n]*))?\r?\n")
 _LONG = re.compile(
     rb"#!/bin/sh\n'''exec' (?:\"([^\"$`\\\n]+)\"|(/[\w./+@:~-]+))(?: -[BEIPbqsu]+)? \"\$0\" \"\$@\"\n' '''\n"
 )
-"""How installers begin a script whose interpreter's path is long or holds a blank. Sources: distlib 0.3, pip, uv."""
+"""How installers begin a script whose interpreter path is long or contains a blank. Sources: distlib 0.3, pip, uv."""
 _PLAIN_OPTION = re.compile(r"-[BEIPbqsu]+")
 
 
@@ -55,7 +55,7 @@ def read(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> EngineComma
 
 
 def unread_plan(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Plan:
-    """A command of which nothing is claimed."""
+    """A command that lockllm makes no claims about."""
     opaque = Unwrapped(argv=argv, env=env, opaque=True)
     return Plan(given=None, form=None, readings=(), checks=(), warnings=(), unwrapped=opaque, env=env, cwd=cwd)
 
@@ -63,7 +63,7 @@ def unread_plan(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> Plan
 def environment_of(
     argv: tuple[str, ...], env: Mapping[str, str], cwd: str, named: Environment | Unobserved | None
 ) -> Environment | Unobserved:
-    """The environment that a command runs in. One that is named stands for it only where it is the same."""
+    """The environment that a command runs in. A named environment is used only if it is the same one."""
     own = environments.of_command(argv, env, cwd)
     if isinstance(named, Environment) and (own is None or _same(own.prefix, named.prefix)):
         return named
@@ -81,7 +81,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _foreign(word: str, env: Mapping[str, str], cwd: str) -> str:
-    """Why a wrapper is no program of the system; empty where it is one."""
+    """Why a wrapper is not a system program; empty where it is one."""
     path = environments.which(word, env, cwd)
     if path is None:
         return "is not there"
@@ -92,9 +92,9 @@ def _foreign(word: str, env: Mapping[str, str], cwd: str) -> str:
         return "cannot be looked at"
     name = os.path.basename(real)
     if os.path.dirname(real) not in _FOLDERS or not (name == os.path.basename(word) or name in _MANY):
-        return f"is {real}, no program of the system: what it starts is not known"
+        return f"is {real}, not a system program: what it starts is not known"
     if told.st_uid != 0 or told.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or folder.st_mode & stat.S_IWOTH:
-        return f"is {real}, which others than root may write: what it starts is not known"
+        return f"is {real}, which users other than root can write: what it starts is not known"
     return ""
 
 
@@ -109,9 +109,9 @@ def _program(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> None:
         word = argv[python_script(argv)[1] - 1]
         path, head = _head(word if "/" in word else f"./{word}", env, cwd)
         if path.endswith(".py"):
-            raise Unread(f"{path} is a file by itself: start the module by its name, with python -m")
+            raise Unread(f"{path} is a single file: start the module by its name, with python -m")
     if not head.startswith(_ELF) and not _of_python(head, env, cwd):
-        raise Unread(f"{path} is a script that no Python runs: what it starts is known only when it has started")
+        raise Unread(f"{path} is a script that Python does not run: what it starts is known only when it has started")
 
 
 def _of_python(head: bytes, env: Mapping[str, str], cwd: str) -> bool:

@@ -33,7 +33,7 @@ _OF_ALL = {"0.0.0.0": ("127.0.0.1",), "::": ("127.0.0.1", "::1")}
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was found out about the server before anything slow is asked."""
+    """Everything known about the server before slow requests start."""
 
     stage: Stage
     server: RunningServer | None = None  # its process, where it is one of this machine
@@ -48,7 +48,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def live(self) -> bool:
-        """Whether a running server is looked at."""
+        """Whether the target is a running server."""
         return self.server is not None or self.address is not None
 
     @property
@@ -57,7 +57,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return self.plan.env if self.plan else self.server.process.env if self.server else {}
 
     def place(self, name: str) -> str | None:
-        """Where a path that the command names is to be opened; None where it lies in a container of which nothing is here."""
+        """Where to open a path that the command names; None where it is inside a container that is not running here."""
         if self.server is None and self.plan is not None:
             return command_line.place(self.plan, name)
         return self.path(os.path.expanduser(name) if name.startswith("~") else name)
@@ -70,7 +70,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def locate(request: Request) -> Target:
-    """Find the server that a request means. UsageError where it names none, or several fit."""
+    """Find the server that a request means. UsageError where it matches none or several."""
     address = http.parse(request.server) if request.server is not None else None
     headers = http.key_headers(request.api_key, request.headers)
     if address is not None and request.wait > 0 and request.stage is not Stage.PREFLIGHT:
@@ -138,7 +138,7 @@ def checkpoint(request: Request, target: Target) -> tuple[str, str | None, str] 
         folder = hub.repo_folder(cache, request.repo)
         if hub.is_repo(folder):
             return folder, request.commit or request.revision, "our own cache: not proven to be what a server loads"
-    return Unobserved(none, "no server, command or path says which checkpoint is meant", "name it with --checkpoint")
+    return Unobserved(none, "no server, command, or path names the checkpoint", "name it with --checkpoint")
 
 
 def _named_by_command(request: Request, target: Target) -> tuple[str, str | None, str] | Unobserved | None:
@@ -152,7 +152,7 @@ def _named_by_command(request: Request, target: Target) -> tuple[str, str | None
     place = model(given.model, target, request)
     if not isinstance(place, Unobserved) or request.checkpoint is None:
         return place
-    reason = f"the command names {given.model.text}, which --checkpoint does not stand for: {place.reason}"
+    reason = f"the command names {given.model.text}, which --checkpoint does not replace: {place.reason}"
     return Unobserved(place.path, reason, "name the checkpoint in the command by the path of --checkpoint")
 
 
@@ -162,7 +162,7 @@ def model(named: Model, target: Target, request: Request) -> tuple[str, str | No
     if os.path.exists(local):
         return local, None, named.source
     if named.text.startswith(("/", ".", "~")) or named.text.count("/") > 1:
-        return Unobserved(("checkpoint",), f"{named.text} is not there ({named.source})", "see the server's mounts")
+        return Unobserved(("checkpoint",), f"{named.text} is not there ({named.source})", "check the server's mounts")
     env = target.env
     home = env.get("HOME") or os.path.expanduser("~")
     caches = [hub.cache_root(env, home)]
@@ -177,7 +177,7 @@ def model(named: Model, target: Target, request: Request) -> tuple[str, str | No
             inner = os.path.join(path, _named(path, named.file)) if named.file else path
             return inner, ref, f"{named.source}, cache ref {ref}"
     fix = "download it, name it with --checkpoint, or set HF_HOME as the server has it"
-    return Unobserved(("checkpoint",), f"the cache holds no {named.text}", fix)
+    return Unobserved(("checkpoint",), f"the cache has no {named.text}", fix)
 
 
 def installed_release(engine: str, interpreter_path: str | None) -> tuple[str | None, Installed | None]:
@@ -249,9 +249,14 @@ def _understand(request: Request, target: Target) -> Target:
         chosen = _nearby(engine)
         held, missing = (chosen, None) if isinstance(chosen, Environment) else (None, chosen)
     return msgspec.structs.replace(
-        target, environment=held, no_environment=missing, plan=read, engine=engine, engine_name=name,
+        target,
+        environment=held,
+        no_environment=missing,
+        plan=read,
+        engine=engine,
+        engine_name=name,
         installed=source or engine_source.installed(held, engine),
-    )  # fmt: skip
+    )
 
 
 def _environment(request: Request, target: Target) -> Environment | Unobserved | None:
@@ -284,7 +289,7 @@ def _installed(environment: Environment) -> str | None:
 
 
 def _nearby(engine: Engine | None) -> Environment | Unobserved:
-    """The environment that would serve where nobody names one: ours, or that of the `python3` in front on PATH."""
+    """The environment that would serve where none is named: lockllm's own, or that of the first `python3` on PATH."""
     own = environments.own()
     if engine is None or own.of_any(engine.distributions) is not None:
         return own

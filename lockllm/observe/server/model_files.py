@@ -21,16 +21,21 @@ from lockllm.observe.request import Request
 from lockllm.observe.server import locate as places
 from lockllm.observe.server.locate import Target
 
-_BESIDE = frozenset({
-    "check.no_pointer_files", "check.weights_readable", "check.adapter_rank", "check.tokenizer_understood",
-})  # fmt: skip
-"""Findings that hold of a part of a checkpoint, too: a tokenizer alone has no weights."""
+_BESIDE = frozenset(
+    {
+        "check.no_pointer_files",
+        "check.weights_readable",
+        "check.adapter_rank",
+        "check.tokenizer_understood",
+    }
+)
+"""Findings that also apply to a part of a checkpoint: a tokenizer without weights."""
 _LOAD_FORMAT: Path = ("serve", "load_format")
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
-    """What the files gave: the look at the checkpoint itself, and readings of everything beside it."""
+    """The results from files: the look at the checkpoint itself, and readings of everything beside it."""
 
     main: Look | None = None
     prompt: Look | None = None  # the look at the files that make the prompt: the main one, or a tokenizer's of its own
@@ -80,13 +85,17 @@ def look(request: Request, target: Target, place: tuple[str, str | None, str] | 
         for item in contents.readings(given, target.place, by, live=live, cache=_cache(request)):
             (found if isinstance(item, Reading) else unseen).append(item)  # type: ignore[arg-type]
     return Files(
-        main=main, prompt=prompt, source=source, readings=tuple(found), unobserved=tuple(unseen),
+        main=main,
+        prompt=prompt,
+        source=source,
+        readings=tuple(found),
+        unobserved=tuple(unseen),
         others=tuple(each for each in others if each is not None),
-    )  # fmt: skip
+    )
 
 
 def beside(look: Look) -> Iterator[Check]:
-    """What a tokenizer, a draft model or an adapter says against itself: that no file is its content, or of another rank."""
+    """Findings about a tokenizer, a draft model, or an adapter: a file without its content, or another rank."""
     where = look.layout.repo or look.layout.given
     for check in look.checks:
         if check.name in _BESIDE and check.status is CheckStatus.FAIL:
@@ -134,7 +143,7 @@ def _one(
     except LockllmError as error:
         return error
     except OSError as error:
-        return LockllmError(f"{path} cannot be read: {error.strerror}", fix="see its permissions")
+        return LockllmError(f"{path} cannot be read: {error.strerror}", fix="check its permissions")
 
 
 def _cache(request: Request) -> Cache:
@@ -142,7 +151,7 @@ def _cache(request: Request) -> Cache:
 
 
 def _load_format(request: Request, target: Target) -> str | None:
-    """It chooses the set of weights that is read: as the command or the spec gives it; as locked where there is neither."""
+    """The load format, which selects the weights: from the command or the spec, else as locked."""
     given = target.plan.given if target.plan else None
     if given is None:
         return request.load_format
@@ -159,7 +168,7 @@ def _other(request: Request, target: Target, model: Model) -> Look | Unobserved 
 
 
 def _without_tokenizer(main: Look | None) -> Look | None:
-    """The look without what it tells of the tokenizer beside the model: the command names another."""
+    """The look without the tokenizer beside the model: the command names another one."""
     if main is None:
         return None
     rest = tuple(each for each in main.readings if each.fact.group != "tokenizer")
@@ -225,6 +234,6 @@ def _same(one: Model, other: Model | None) -> bool:
 
 
 def _nothing(gap: Unobserved) -> Iterable[Unobserved]:
-    """One reason for every group that the checkpoint's files show."""
+    """One reason for every group that the checkpoint's files would show."""
     for group in ("checkpoint", "tokenizer", "quantization", "chat_template", "prompt_probes"):
         yield Unobserved((group,), gap.reason, gap.fix)

@@ -100,7 +100,7 @@ def manifests(folder: Path) -> Iterator[Tag]:
 
 
 def _held(models: Path, tag: Tag) -> Iterator[Item]:
-    """Every layer by the digest of its bytes, and whether that is the one of its name."""
+    """Every layer with the digest of its bytes, and whether its name matches."""
     wrong: list[str] = []
     licenses: list[str] = []
     every = (*tag.layers, *((tag.config,) if tag.config is not None else ()))
@@ -125,11 +125,11 @@ def _held(models: Path, tag: Tag) -> Iterator[Item]:
         fix = f"remove the damaged blobs, then: ollama pull {_short(tag.name)}"
         yield Check(name, CheckStatus.FAIL, "; ".join(wrong[:_SHOWN]), source, fix)
     else:
-        yield Check(name, CheckStatus.PASS, f"{len(every)} layers hold what their names say", source)
+        yield Check(name, CheckStatus.PASS, f"{len(every)} layers match their names", source)
 
 
 def _named(layers: Iterable[Layer]) -> Iterator[tuple[str, Layer]]:
-    """Each layer with a key of its own: its kind, or its name among parts, and a number where that comes again."""
+    """Each layer with a unique key: its kind, or its name among parts, with a number for repetitions."""
     count: Counter[str] = Counter()
     for layer in layers:
         key = layer.name or layer.kind
@@ -138,12 +138,12 @@ def _named(layers: Iterable[Layer]) -> Iterator[tuple[str, Layer]]:
 
 
 def _digest(path: Path, layer: Layer) -> tuple[str | None, str]:
-    """The digest of a layer's bytes, and what is wrong with it; None where it is too large to be read here."""
+    """The digest of a layer's bytes, and what is wrong with it; None where it is too large to read here."""
     try:
         with files.opened(path) as file:
             size = os.fstat(file.fileno()).st_size
             if layer.size is not None and size != layer.size:
-                problem = f"{size:,} bytes are there, the manifest says {layer.size:,}"
+                problem = f"{size:,} bytes exist, but the manifest says {layer.size:,}"
             else:
                 problem = ""
             if size > _MOST_HASHED:
@@ -154,7 +154,7 @@ def _digest(path: Path, layer: Layer) -> tuple[str | None, str]:
     except OSError as error:
         return None, f"its blob cannot be read: {(error.strerror or str(error)).lower()}"
     if not problem and held.hexdigest() != layer.digest:
-        problem = "it holds other bytes than its name says"
+        problem = "its bytes do not match its name"
     return held.hexdigest(), problem
 
 
@@ -164,7 +164,7 @@ def _short(name: str) -> str:
 
 
 def _layers(models: Path, tag: Tag, edition: int) -> Iterator[Reading]:
-    """What the layers set: the texts and parameters that a Modelfile gives, under the names that a Modelfile's own have."""
+    """What the layers set: the texts and parameters of a Modelfile, under the names that a Modelfile uses."""
     config = _configuration(models, tag) if edition >= 2 else {}
     for name in ("renderer", "parser"):
         if isinstance(config.get(name), str) and config[name]:
@@ -211,9 +211,11 @@ def _parameters(raw: bytes, source: str, edition: int) -> Iterator[Reading]:
 def _layer(value: Any) -> Layer:
     found, size, name = _BLOB.search(value["digest"]), value.get("size"), value.get("name")
     return Layer(
-        kind=str(value["mediaType"]).removeprefix(_KIND), digest=found.group(1) if found else "",
-        size=size if isinstance(size, int) else None, name=name if isinstance(name, str) else "",
-    )  # fmt: skip
+        kind=str(value["mediaType"]).removeprefix(_KIND),
+        digest=found.group(1) if found else "",
+        size=size if isinstance(size, int) else None,
+        name=name if isinstance(name, str) else "",
+    )
 
 
 def _files(folder: Path) -> Iterator[Path]:

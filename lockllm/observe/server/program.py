@@ -18,7 +18,7 @@ _MOST = 1 << 30
 
 
 def reading(request: Request, target: Target) -> Reading | Unobserved | None:
-    """Whose program starts, or runs; None where nobody says where it lies."""
+    """Whose program starts or runs; None where its place is unknown."""
     if request.unread or target.elsewhere is not None or target.engine_name is None:
         return None
     taken = target.plan.unwrapped if target.plan else None
@@ -51,7 +51,7 @@ def value(raw: bytes) -> str:
 
 
 def _path(argv: tuple[str, ...], request: Request, target: Target) -> str | None:
-    """Where the program lies, as this process can open it."""
+    """The path of the program, as this process can open it."""
     if argv and is_python(argv[0]):
         name, start = python_script(argv)
         return None if name == os.path.basename(argv[0]) else target.place(argv[start - 1])

@@ -1,4 +1,4 @@
-"""The prompt of the server that is looked at: its template, explicit or of the checkpoint, resolved and probed."""
+"""The prompt of a server: its template, explicit or from the checkpoint, resolved and probed."""
 
 from __future__ import annotations
 
@@ -31,16 +31,22 @@ _CHOOSING_VARIABLES = ("DISABLE_HARMONY_ADAPTER", "VLLM_SYSTEM_START_DATE")
 
 
 def observe(
-    target: Target, engine: Engine | None, look: Look, context: Context, held: Mapping[Path, Any],
-    request: Request, replies: Replies | None = None, main: Look | None = None,
-) -> Iterator[Reading | Unobserved | Check]:  # fmt: skip
-    """Template, context and probes, beside what the server itself says of them. The request keeps the text in force.
+    target: Target,
+    engine: Engine | None,
+    look: Look,
+    context: Context,
+    held: Mapping[Path, Any],
+    request: Request,
+    replies: Replies | None = None,
+    main: Look | None = None,
+) -> Iterator[Reading | Unobserved | Check]:
+    """Template, context, and probes, beside what the server reports about them. The request keeps the text in force.
 
     `look` is at the tokenizer's files, `main` at the model's where they lie elsewhere.
     """
     if look.format == "gguf" and not look.gguf:
         for group in ("chat_template", "prompt_probes"):
-            yield Unobserved((group,), "no header of a GGUF was read", "name one GGUF file that is here")
+            yield Unobserved((group,), "no GGUF header was read", "name one GGUF file on this host")
         return
     if (gap := _elsewhere(target)) is not None:
         if replies is not None and replies.prompts is not None:
@@ -66,12 +72,8 @@ def observe(
         program=Program(*named) if (named := interpreter.allowed(request.python)) else None,
     )
     keys = {key: str(value) for key, value in look.gguf.items() if key.startswith(_GGUF) and isinstance(value, str)}
-
-    def read(name: str) -> bytes | None:
-        return main.read(name) if name == "config.json" and main is not None else look.read(name)
-
     found = readings.observe(
-        read,
+        lambda name: (main if name == "config.json" and main is not None else look).read(name),
         look.names,
         setup,
         gguf=keys if look.gguf else None,
@@ -88,7 +90,7 @@ def observe(
 
 
 def served(replies: Replies, request: Request) -> Iterator[Reading | Unobserved]:
-    """The probes of a server whose checkpoint is not at hand."""
+    """The probes of a server whose checkpoint is not available."""
     if replies.prompts is not None:
         clock = request.clock
         text = _shown(replies)

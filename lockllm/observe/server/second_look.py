@@ -1,4 +1,4 @@
-"""One more look before the verdict: what moved while a host was looked at is no match of anything."""
+"""A second look before the verdict: whatever changed during the check matches nothing."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from lockllm.observe.server.find import RunningServer
 from lockllm.observe.server.locate import Target
 
 _MOST_TOLD = 4
-_AGAIN = "look again when nothing changes it"
+_AGAIN = "try again when nothing changes it"
 _OF_SERVER = (By.LIBRARY, By.WORKER, By.ENDPOINT, By.PROCESS, By.LOG)
 _KEYS = ("authorization:", "x-api-key:", "api-key:")
 """Headers that carry a key."""
 _SILENT = ("timeout", "refused", "unreachable", "loading")
-"""Kinds of silence that are no answer: a server that asks for a key is there, and speaks."""
+"""Kinds of silence that mean the server is not reachable. A server that requires a key is reachable."""
 _HALTED = ("T", "t")
 _STATES = {"T": "is stopped", "t": "is stopped by a debugger", "D": "waits for a device or a file system", "Z": "ended"}
 
 
 def look(collector: Collector, target: Target, main: Look | None, ledger: Ledger) -> None:
-    """Hold files, processes and the listener against the first look; what moved becomes a finding, and its facts unknown."""
+    """Compare files, processes, and the listener with the first look; a change is a finding, and its facts become unknown."""
     if target.server is None or target.server.process.root == Path("/") or proc.alive(target.server.process):
         _files(collector, main, again.moved(ledger))  # else its view of the files ended with it
     if target.server is not None:
@@ -40,11 +40,11 @@ def look(collector: Collector, target: Target, main: Look | None, ledger: Ledger
         if problem is not None:
             where = f"pid {target.server.process.pid}"
             collector.checks.append(Check("check.server_current", CheckStatus.FAIL, problem, where, "look again"))
-            collector.withhold(_OF_SERVER, problem, "look again at the server that runs now")
+            collector.withhold(_OF_SERVER, problem, "check the server that runs now")
 
 
 def answers(collector: Collector, request: Request, target: Target, replies: Replies | None) -> None:
-    """A server that answers nothing, asks for a key that nobody gave, or is stopped, serves nothing that could be known."""
+    """A server that does not answer, requires a key that was not given, or is stopped shows nothing."""
     if replies is None:
         _not_listening(collector, target)
         return
@@ -66,7 +66,7 @@ def answers(collector: Collector, request: Request, target: Target, replies: Rep
 
 
 def _locked(request: Request, replies: Replies) -> bool:
-    """Whether a key is asked for and none is given; a key that was given may open some of the endpoints alone."""
+    """Whether the server requires a key and none was given; a given key may open only some of the endpoints."""
     closed = any(each.kind == "key" for each in replies.silences)
     given = request.api_key or any(word.lower().startswith(_KEYS) for word in request.headers)
     return closed and (not given or not replies.answers)
@@ -121,16 +121,16 @@ def _files(collector: Collector, main: Look | None, moved: Mapping[str, str]) ->
         return
     listed = [f"{name} {why}" for name, why in sorted(told.items())]
     rest = f" and {len(listed) - _MOST_TOLD} more" if len(listed) > _MOST_TOLD else ""
-    detail = f"while this host was looked at: {', '.join(listed[:_MOST_TOLD])}{rest}"
+    detail = f"during the check of this host: {', '.join(listed[:_MOST_TOLD])}{rest}"
     collector.checks.append(
         Check("check.files_stable", CheckStatus.FAIL, detail, ", ".join(sorted(told)[:_MOST_TOLD]), _AGAIN)
     )
     for name in told.keys() & ({*named.values()} | {*(main.names if main is not None else ())}):
         for family in ("files", "blake3"):
-            collector.hide(("checkpoint", family, name), f"{told[name]} while it was looked at", _AGAIN)
+            collector.hide(("checkpoint", family, name), f"{told[name]} during the check", _AGAIN)
     for path in (("checkpoint", "content_sha256"), ("tokenizer", "content_sha256")):
         if told.keys() & {*named.values()}:
-            collector.hide(path, f"{listed[0]} while this host was looked at", _AGAIN)
+            collector.hide(path, f"{listed[0]} during the check of this host", _AGAIN)
 
 
 def _named(main: Look) -> dict[str, str]:
@@ -145,9 +145,9 @@ def _listed(main: Look) -> dict[str, str]:
     try:
         now = main.kept_now()
     except (LockllmError, OSError):
-        return {main.layout.given: "cannot be listed any more"}
+        return {main.layout.given: "can no longer be listed"}
     if now is None:
-        return {main.layout.given: "leads to another folder"}
+        return {main.layout.given: "points to another folder"}
     before = {*(file.path for file in main.files), *main.unread}
     return {**dict.fromkeys(now - before, "was added"), **dict.fromkeys(before - now, "is gone")}
 
@@ -157,9 +157,9 @@ def _shown(path: str) -> str:
 
 
 def _server(server: RunningServer, target: Target) -> Iterator[str]:
-    """Why the server is no longer the one that was looked at."""
+    """Why this is no longer the server that the check began with."""
     if not proc.alive(server.process):
-        yield f"pid {server.process.pid} ended while it was looked at"
+        yield f"pid {server.process.pid} ended during the check"
         return
     address = target.address
     if address is not None and server.addresses:
@@ -168,14 +168,14 @@ def _server(server: RunningServer, target: Target) -> Iterator[str]:
         pids = find.accepting(local, address.port) if local else None
         if pids is not None and not own.intersection(pids):
             who = f"pid {pids[0]}" if pids else "nobody"
-            yield f"{who} answers on port {address.port} now, and no longer pid {server.process.pid}"
+            yield f"{who} answers on port {address.port} now instead of pid {server.process.pid}"
     for process in server.tree:
         if _computes(server, process) and not proc.alive(process):
-            yield f"pid {process.pid} of the server ended while it was looked at"
+            yield f"pid {process.pid} of the server ended during the check"
     known = {(process.pid, process.started) for process in server.processes}
     for process in find.below(server.process):
         if (process.pid, process.started) not in known and _computes(server, process):
-            yield f"pid {process.pid} of the server started while it was looked at"
+            yield f"pid {process.pid} of the server started during the check"
 
 
 def _computing(title: str) -> bool:

@@ -1,4 +1,4 @@
-"""The model that a server says it serves, held against the one that its command names and whose files are looked at."""
+"""Compares the model that a server says it serves with the one that its command names and whose files lockllm reads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def look(collector: Collector, request: Request, target: Target, replies: Replie
     _version(collector, request, target, told)
     problems = [*_models(target, given, told), *_names(target, given, told), *_versions(target, told)]
     if problems:
-        collector.hide_files(_OF_MODEL, "the server says that it serves other weights than these files", _RESTART)
+        collector.hide_files(_OF_MODEL, "the server says it serves other weights than these files", _RESTART)
     problems += _unloaded(given, told)
     if problems:
         where = proc.owned(target.server.process) if target.server is not None else replies.address.url
@@ -83,9 +83,7 @@ def branch(collector: Collector, target: Target, main: Look | None) -> None:
     own = target.env.get("HF_HUB_OFFLINE", "0") in ("", "0") and began is not None and (born or 0) / 1e9 > began
     if began is None or moved <= began + _SLACK or not others or own:
         return
-    reason = (
-        f"{ref} of {given.model.text} names commit {commit[:12]} since the server started; it serves what it named then"
-    )
+    reason = f"{ref} of {given.model.text} moved to commit {commit[:12]} after the server started, which serves the earlier one"
     collector.hide_files(_FROM_FILES, reason, _RESTART)
     fix = f"restart the server with --revision {commit[:12]}..., or with the commit that is locked"
     where = proc.owned(process)
@@ -104,7 +102,7 @@ def _from_afar(collector: Collector, request: Request, told: Served) -> None:
 
 
 def _version(collector: Collector, request: Request, target: Target, told: Served) -> None:
-    """The version by its value where a lock holds one, and where it is not that of the start."""
+    """The weight version, where the lock has one or where it is no longer the version of the start."""
     typed = _typed_version(target)
     for each in told.versions:
         if request.weight_version or each.text != typed:
@@ -137,7 +135,7 @@ def _names(target: Target, given: Given, told: Served) -> Iterator[str]:
     """The model must be among the names that the server lists."""
     if told.ids and not any(_names_model(target, given, told, each.text) for each in told.ids):
         called = given.called[0] if given.called else given.model.text if given.model is not None else ""
-        yield f"the server lists {told.ids[0].text} ({told.ids[0].source}), and its command names {called}"
+        yield f"the server lists {told.ids[0].text} ({told.ids[0].source}), but its command names {called}"
 
 
 def _loaded(collector: Collector, name: str, each: Named) -> None:
@@ -150,7 +148,7 @@ def _models(target: Target, given: Given, told: Served) -> Iterator[str]:
         return
     odd = [each for each in told.models if not _same(target, given.model, each.text)]
     if odd:
-        yield f"the server says that it serves {odd[0].text} ({odd[0].source}), and its command names {given.model.text}"
+        yield f"the server says it serves {odd[0].text} ({odd[0].source}), but its command names {given.model.text}"
 
 
 def _versions(target: Target, told: Served) -> Iterator[str]:

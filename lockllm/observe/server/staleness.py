@@ -1,4 +1,4 @@
-"""Whether what a server loaded is still what lies on disk."""
+"""Whether the files that a server loaded are still the files on disk."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ _MOST_BELOW = 1_000
 
 
 def current(
-    server: RunningServer, environment: Environment | None, looks: Iterable[Look], packages: frozenset[str],
+    server: RunningServer,
+    environment: Environment | None,
+    looks: Iterable[Look],
+    packages: frozenset[str],
     files: Mapping[str, str] = _NO_FILES,
-) -> Check:  # fmt: skip
+) -> Check:
     """Whether a mapped file, a package or a file of a checkpoint was changed or replaced since the server started.
 
     A time of modification can be put back (`cp -p`, `rsync -a`, `tar`), the time of change cannot: it decides. It also moves
@@ -55,7 +58,7 @@ def current(
     if told:
         rest = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
         detail = f"changed or replaced since the server started: {', '.join(told[:_MOST_TOLD])}{rest}"
-        fix = "restart the server, so that what runs is what lies on disk"
+        fix = "restart the server, so that it runs what is on disk"
         return Check(_NAME, CheckStatus.FAIL, detail, where, fix)
     if downloads:
         detail = (

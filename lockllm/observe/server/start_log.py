@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterable
 from typing import BinaryIO
@@ -16,13 +15,14 @@ from lockllm import engines
 from lockllm.engines.shown import log
 from lockllm.errors import UsageError
 from lockllm.observe.process import proc
+from lockllm.observe.safe import files
 from lockllm.observe.server.find import RunningServer
 
 _WHOLE = 16 << 20
 _MOST_LINES = 45_000
 """A log within both bounds is read whole: no engine's reader takes less."""
 _BEFORE = 64 << 10
-"""Bytes before the line that begins a start: some settings are told before it."""
+"""Bytes before the line that begins a start: engines log some settings before it."""
 _LINES_BEFORE = 400
 _BLOCK = 4 << 20
 _LONGEST = 4 << 10  # of a line that begins a start, as far as it tells that
@@ -48,7 +48,7 @@ class StartLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(name: str) -> None:
-    """Raises UsageError where there is no such log, or no regular file of that name."""
+    """Raises UsageError where the log does not exist or is not a regular file."""
     if name != "-":
         _opened(name).close()
 
@@ -65,11 +65,11 @@ def read(name: str, engine: str) -> StartLog:
         try:
             return _of_file(file, name, engine)
         except OSError as error:
-            raise _unread(name, error) from error
+            raise _unread((error.strerror or str(error)).lower(), name) from error
 
 
 def other(log: StartLog, server: RunningServer | None) -> str:
-    """Why a log is not the one of a running server; empty where nothing speaks against it."""
+    """Why a log is not the running server's; empty where it may be."""
     if server is None:
         return ""
     started = proc.started_at(server.process)
@@ -86,22 +86,19 @@ def other(log: StartLog, server: RunningServer | None) -> str:
 
 
 def _opened(name: str) -> BinaryIO:
+    if "\0" in name:
+        raise _unread("its name contains a NUL", name)
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except (OSError, ValueError) as error:
-        raise _unread(name, error) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
+        return files.opened(name)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise _unread((error.strerror or str(error)).lower(), name, error.errno == errno.ENOENT) from error
         fix = "name a file, or give the text on standard input: --log -"
-        raise UsageError("the log is not a regular file", where=name, fix=fix)
-    return open(descriptor, "rb")
+        raise UsageError("the log is not a regular file", where=name, fix=fix) from error
 
 
-def _unread(name: str, error: Exception) -> UsageError:
-    reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "its name holds a NUL"
-    fix = (
-        "name a file that is there" if getattr(error, "errno", None) == errno.ENOENT else "name a file that can be read"
-    )
+def _unread(reason: str, name: str, is_missing: bool = False) -> UsageError:
+    fix = "name a file that exists" if is_missing else "name a file that can be read"
     return UsageError(f"the log cannot be read: {reason}", where=name, fix=fix)
 
 
@@ -113,7 +110,7 @@ def _of_file(file: BinaryIO, name: str, engine: str) -> StartLog:
     size = max(status.st_size, len(head))
     begin = _last(file, size, engines.identity(engine).log_start)
     if begin is None:
-        gap = f"{name} is longer than lockllm reads whole, and no start of {engine} is found in it"
+        gap = f"{name} is too long to read completely, and lockllm finds no start of {engine} in it"
         return StartLog(gap=gap, fix="cut it before its last start", written=status.st_mtime)
     load = _last(file, size, engines.identity(engine).log_load, begin)
     parts = [begin] if load is None or load - begin < _WHOLE // 2 else [begin, load]
@@ -163,5 +160,5 @@ def _around(file: BinaryIO, at: int, most: int, lines: int) -> bytes:
 
 
 def _pids(lines: Iterable[str]) -> frozenset[int]:
-    """The processes that say in a log which they are."""
+    """The pids that processes state in a log."""
     return frozenset(int(match[1]) for line in lines for pattern in _PIDS if (match := pattern.search(line[:_LONGEST])))

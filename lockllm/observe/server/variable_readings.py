@@ -1,4 +1,4 @@
-"""Variables beyond what an engine tells of its own: those of files, those that name files, those that nobody classified."""
+"""Variables that no engine reads itself: those set in files, those that name files, and unclassified ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MOST_TOLD = 12
 _STDBUF = re.compile(r"/(?:usr/(?:local/)?)?lib(?:exec|32|64)?/(?:[\w-]+/)?coreutils/libstdbuf\.so")
 _RISKY = {
     "TRITON_INTERPRET": "kernels run in Python",
-    "HSA_OVERRIDE_GFX_VERSION": "ROCm takes the GPU for another one",
-    "NVIDIA_DISABLE_REQUIRE": "a driver that is too old for the image is let through",
+    "HSA_OVERRIDE_GFX_VERSION": "ROCm treats the GPU as another model",
+    "NVIDIA_DISABLE_REQUIRE": "a driver that is too old for the image is accepted",
 }
 
 
@@ -50,12 +50,12 @@ def with_contents(given: Given, env: Mapping[str, str]) -> Given:
 
 
 def unclassified(env: Mapping[str, str], engine: str) -> str | None:
-    """One warning that names set variables of which nobody has said what they move; never their values."""
+    """One warning that names the unclassified variables that are set; never their values."""
     names = env_names.unclassified(env, engine)
     if not names:
         return None
     rest = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
-    return f"set, and not classified by this release: {', '.join(names[:_MOST_TOLD])}{rest}"
+    return f"set, but not classified by this release: {', '.join(names[:_MOST_TOLD])}{rest}"
 
 
 def risky(env: Mapping[str, str]) -> Iterator[str]:

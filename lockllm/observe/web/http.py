@@ -57,7 +57,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """A probe that gave nothing to read: why, and what would help."""
+    """A probe without a usable answer: why, and how to fix that."""
 
     probe: Probe
     kind: str  # refused, unreachable, timeout, key, forbidden, missing, loading, redirect, nonsense, error
@@ -73,9 +73,9 @@ def parse(text: str) -> Address:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise UsageError(f"{_without_user(text)} is no URL: {error}", where="--server", fix=fix) from error
+        raise UsageError(f"{_without_user(text)} is not a URL: {error}", where="--server", fix=fix) from error
     if parts.scheme not in ("http", "https"):
-        raise UsageError(f"{parts.scheme} is no scheme of a server", where="--server", fix=fix)
+        raise UsageError(f"{parts.scheme} is not a supported scheme", where="--server", fix=fix)
     if not parts.hostname or any(char.isspace() or not char.isprintable() for char in url):
         raise UsageError(f"{_without_user(text)!r} names no host", where="--server", fix=fix)
     if parts.username is not None or parts.password is not None:
@@ -83,7 +83,7 @@ def parse(text: str) -> Address:
         raise UsageError("a server's URL must not hold a user or password", where="--server", fix=fix)
     if parts.query or parts.fragment or port == 0:
         what = (
-            "port 0 is none that a server listens on"
+            "port 0 is not a port that a server can listen on"
             if port == 0
             else "a server's URL must not hold a query or fragment"
         )
@@ -130,13 +130,13 @@ def ask(
             thread.join(max(0.0, deadline + _SLACK - time.monotonic()))
     late = f"no answer within {seconds:.3g} s"
     return tuple(
-        answer or Silence(probe, "timeout", f"{probe.method} {probe.path}: {late}", "see whether the server hangs")
+        answer or Silence(probe, "timeout", f"{probe.method} {probe.path}: {late}", "check whether the server hangs")
         for probe, answer in zip(probes, found, strict=True)
     )
 
 
 def wait(address: Address, probe: Probe, headers: Mapping[str, str], seconds: float, each: float = 5.0) -> None:
-    """Return when the server answers and is no longer loading, or when the time is over."""
+    """Return when the server answers and has loaded, or when the time is over."""
     deadline = time.monotonic() + seconds
     pause = 0.05
     while (remains := deadline - time.monotonic()) > 0:
@@ -155,24 +155,24 @@ def one(address: Address, probe: Probe, headers: Mapping[str, str], deadline: fl
     try:
         return _followed(address, probe, headers, deadline, share)
     except ConnectionRefusedError:
-        return say("refused", "nothing listens there", "start the server, or name it with --server")
+        return say("refused", "nothing listens on this address", "start the server, or name it with --server")
     except (TimeoutError, Late):
-        return say("timeout", "no whole answer in time", "see whether the server hangs")
+        return say("timeout", "no complete answer in time", "check whether the server hangs")
     except Broken as error:
-        return say("nonsense", str(error), "see what answers there")
+        return say("nonsense", str(error), "check what answers there")
     except http.client.HTTPException as error:
-        what = "the answer breaks off" if isinstance(error, http.client.IncompleteRead) else "the answer is no HTTP"
-        return say("nonsense", what, "see what answers there")
+        what = "the answer is incomplete" if isinstance(error, http.client.IncompleteRead) else "the answer is not HTTP"
+        return say("nonsense", what, "check what answers there")
     except (OSError, UnicodeError) as error:
         return _unreached(error, say)
     except Exception as error:  # noqa: BLE001 - whatever a server makes of a probe, the others are asked too
-        return say("nonsense", f"the answer cannot be read: {type(error).__name__}", "see what answers there")
+        return say("nonsense", f"the answer cannot be read: {type(error).__name__}", "check what answers there")
 
 
 def _followed(
     address: Address, probe: Probe, headers: Mapping[str, str], deadline: float, share: Share
 ) -> Answer | Silence:
-    """The answer, after redirects on the same host alone: what is sent for the first path goes to no other."""
+    """The answer after redirects within the same host. Headers for the first path go to no other host."""
     say = _sayer(address, probe)
     body = None if probe.body is None else msgspec.json.encode(probe.body)
     plain = {"Accept": probe.accept, "User-Agent": "lockllm"}
@@ -187,25 +187,25 @@ def _followed(
             target = urlsplit(urljoin(address.origin + path, raw.headers["location"]))
             there = (target.scheme, target.hostname, target.port or _PORTS.get(target.scheme))
         except ValueError:
-            return say("redirect", "is redirected to what is no address", "see what stands before the server")
+            return say("redirect", "redirects to an invalid address", "check the proxy in front of the server")
         if there != origin or "@" in target.netloc:
             where = (target.hostname or target.scheme)[:_MOST_NAME]
-            return say("redirect", f"is redirected to {where}", "name that host with --server to ask it")
+            return say("redirect", f"redirects to {where}", "name that host with --server to ask it")
         path = (target.path or "/") + (f"?{target.query}" if target.query else "")
         if not path.isascii() or any(char.isspace() or not char.isprintable() for char in path):
-            return say("redirect", "is redirected to what is no address", "see what stands before the server")
+            return say("redirect", "redirects to an invalid address", "check the proxy in front of the server")
         sent = plain
-    return say("redirect", "is redirected without end", "see what stands before the server")
+    return say("redirect", "redirects without end", "check the proxy in front of the server")
 
 
 def _judged(probe: Probe, raw: Raw, say: Callable[[str, str, str], Silence], share: Share) -> Answer | Silence:
     """An answer to read, or what its status or its body means."""
     status = raw.status
     if status == 401:
-        return say("key", "answers 401: it wants a key", "name the variable that holds it with --api-key-env")
+        return say("key", "answers 401: it requires a key", "name the variable that holds it with --api-key-env")
     if status == 403:
         fix = "name the variable that holds a key with --api-key-env, where the server has one"
-        return say("forbidden", "answers 403: it is switched off, or wants a key", fix)
+        return say("forbidden", "answers 403: it is disabled or requires a key", fix)
     if status == 503:
         return say(
             "loading", "answers 503: the server is still loading or overloaded", "try again, or pass --wait SECONDS"
@@ -220,22 +220,22 @@ def _judged(probe: Probe, raw: Raw, say: Callable[[str, str, str], Silence], sha
         return Answer(probe=probe, status=status, headers=raw.headers, text="", json=http_answer.whole(raw.body, share))
     except Broken as error:
         if "html" in raw.headers.get("content-type", "").lower() and raw.body.lstrip().startswith(b"<"):
-            return say("nonsense", "answers with a web page", "see whether an engine listens there")
-        return say("nonsense", str(error), "see what answers there")
+            return say("nonsense", "answers with a web page", "check whether an engine listens there")
+        return say("nonsense", str(error), "check what answers there")
 
 
 def _unreached(error: Exception, say: Callable[[str, str, str], Silence]) -> Silence:
-    """Why no connection came about, or what ended it."""
+    """Why there is no connection, or what ended it."""
     names = {each.__name__ for each in type(error).__mro__}
     if "SSLCertVerificationError" in names:
         why = getattr(error, "verify_message", "") or "it is not trusted"
-        fix = "name the file of its authority with the variable SSL_CERT_FILE"
+        fix = "set SSL_CERT_FILE to the file of its certificate authority"
         return say("unreachable", f"its certificate is refused: {why}"[:200], fix)
     if "SSLError" in names:
-        return say("unreachable", "it speaks no TLS that we know", "see whether its address begins with http://")
+        return say("unreachable", "it offers no supported TLS version", "check whether its address begins with http://")
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     kind = "nonsense" if isinstance(error, ConnectionError) else "unreachable"
-    return say(kind, reason[:200], "see whether host and port are right")
+    return say(kind, reason[:200], "check the host and port")
 
 
 def _sayer(address: Address, probe: Probe) -> Callable[[str, str, str], Silence]:
@@ -260,6 +260,6 @@ def key_headers(key: str | None, headers: Iterable[str]) -> dict[str, str]:
     if key:
         if not _VALUE.fullmatch(key.strip()):
             fix = "set the variable to the key alone, in one line"
-            raise UsageError("the key holds characters that no header can", where="--api-key-env", fix=fix)
+            raise UsageError("the key contains characters that a header cannot", where="--api-key-env", fix=fix)
         found["Authorization"] = f"Bearer {key.strip()}"
     return found

@@ -1,4 +1,4 @@
-"""One exchange with a server that may be hostile: its bytes within a time and a size, its JSON only where it is whole."""
+"""One exchange with a server that may be hostile: limits on time and size, and JSON only if it is complete."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ class Late(Exception):
 
 
 class Broken(Exception):
-    """What came is no answer: why not, as a clause."""
+    """The bytes are not an answer; the reason, as a clause."""
 
 
 class Share:
-    """What all kept answers to questions that are asked together may hold."""
+    """The limit on all answers of one round together."""
 
     def __init__(self, size: int = _ALL_BYTES, values: int = _ALL_VALUES) -> None:
         self._size, self._values = size, values
         self._lock = threading.Lock()
 
     def take(self, size: int, values: int) -> None:
-        """Take so much of it. Broken where that is more than is left."""
+        """Use some of the limit. Broken where that is more than is left."""
         with self._lock:
             if size > self._size or values > self._values:
-                raise Broken("the answers together are longer than any server's")
+                raise Broken("all answers together are too long")
             self._size -= size
             self._values -= values
 
     def give(self, size: int, values: int) -> None:
-        """Give it back: nothing was kept."""
+        """Return what was used: nothing was kept."""
         with self._lock:
             self._size += size
             self._values += values
 
 
 class Raw(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer as it came. Of one that is no 200 the body is left where it is."""
+    """An answer as received. The body is read only for status 200."""
 
     status: int
     headers: Mapping[str, str]  # lower-case names
@@ -81,7 +81,7 @@ def left(deadline: float) -> float:
 
 @functools.cache
 def trust() -> ssl.SSLContext:
-    """Whose certificates are believed. To be called before any thread is: one that still reads them at exit crashes OpenSSL."""
+    """The trusted certificates. Call this before starting threads: a thread that still reads them at exit crashes OpenSSL."""
     import ssl
 
     return ssl.create_default_context()
@@ -122,10 +122,10 @@ def text(body: bytes, share: Share) -> str:
 
 
 def whole(body: bytes, share: Share) -> Any:
-    """A body as JSON. Broken for what two readers may read differently: a key that stands twice, what is no UTF-8, no number."""
+    """A body as JSON. Broken where two readers may read it differently: a repeated key, invalid UTF-8, NaN."""
     values = _values(body)
     if values > _MOST_VALUES:
-        raise Broken(f"the answer holds more than {_MOST_VALUES:,} values")
+        raise Broken(f"the answer contains more than {_MOST_VALUES:,} values")
     share.take(len(body), values)
     try:
         return _json(body)
@@ -135,7 +135,7 @@ def whole(body: bytes, share: Share) -> Any:
 
 
 def _values(body: bytes) -> int:
-    """How many values a JSON text holds at most. Only where that seems too many is it told what stands inside strings."""
+    """An upper bound on the values in a JSON text. Strings are excluded only where the bound seems too high."""
     values = sum(map(body.count, (b",", b"[", b"{")))
     if values <= _MOST_VALUES:
         return values
@@ -149,7 +149,7 @@ def _json(body: bytes) -> Any:
         value = msgspec.json.decode(body)
         json.loads(body, object_pairs_hook=_once, parse_int=_integer, parse_float=len)
     except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
-        raise Broken("the answer is no JSON") from error
+        raise Broken("the answer is not JSON") from error
     return value
 
 
@@ -163,7 +163,7 @@ def _body(response: http.client.HTTPResponse) -> bytes:
         if len(body) > _MOST_BODY:
             raise Broken(f"the answer is longer than {_MOST_BODY >> 20} MiB")
     if said is not None and len(body) < said:
-        raise Broken("the answer breaks off")
+        raise Broken("the answer is incomplete")
     return bytes(body)
 
 
@@ -182,7 +182,7 @@ def _connected(scheme: str, host: str, port: int, deadline: float) -> socket.soc
 
 
 def _greeted(sock: socket.socket, address: Any, certified: str | None, until: float) -> socket.socket:
-    """The socket connected, by TLS where a name is to be certified."""
+    """The socket, connected, with TLS where a name is to be verified."""
     try:
         sock.settimeout(left(until))
         sock.connect(address)
@@ -200,30 +200,30 @@ def _length(response: http.client.HTTPResponse) -> int | None:
     lengths = set(_words(response, "content-length"))
     codings = [each for each in _words(response, "transfer-encoding") if each not in _UNPACKED]
     if not _UNPACKED.issuperset(_words(response, "content-encoding")):
-        raise Broken("the answer is compressed, and nobody asked for that")
+        raise Broken("the answer is compressed, although that was not requested")
     if codings != ["chunked"] * response.chunked or len(lengths) + len(codings) > 1:
-        raise Broken("the answer says in two ways how long it is")
+        raise Broken("the answer states two lengths")
     said = next(iter(lengths), None)
     if said is None:
         return None
     if not (said.isascii() and said.isdigit()):
-        raise Broken("the answer's length is no number")
+        raise Broken("the answer's length is not a number")
     return int(said[-18:])
 
 
 def _words(response: http.client.HTTPResponse, name: str) -> list[str]:
-    """The words of a header, which may stand in several lines or in one (RFC 9110, 5.3)."""
+    """The values of a header, on several lines or on one (RFC 9110, 5.3)."""
     return [word.strip().lower() for line in response.headers.get_all(name) or () for word in line.split(",")]
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:
     if len({name for name, _ in pairs}) < len(pairs):
-        raise Broken("the answer holds a key twice")
+        raise Broken("the answer contains a key twice")
 
 
 def _integer(digits: str) -> int:
     if len(digits) > _DIGITS:
-        raise Broken(f"the answer holds a number of {len(digits)} digits")
+        raise Broken(f"the answer contains a number of {len(digits)} digits")
     return 0
 
 
@@ -263,6 +263,6 @@ class _Reader(io.RawIOBase):
         return cast("int | None", cast(Any, self._raw).readinto(buffer))
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         self._raw.close()
         super().close()
