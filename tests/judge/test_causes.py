@@ -239,7 +239,7 @@ TORCH, XFORMERS = registry.fact("packages.torch"), registry.fact("packages.xform
         ((TORCH, XFORMERS), ATTENTION, "log: torch", TORCH),
         ((TORCH, XFORMERS), ATTENTION, "log", TORCH),
     ],
-    ids=str,
+    ids=["one file", "the other file", "one package", "the other package", "no name"],
 )
 def test_verdict_and_diff_follow_the_fact_that_the_source_names(
     bases: tuple[Any, ...], row: Any, source: str, expected: Any
