@@ -73,7 +73,7 @@ def test_a_program_with_a_wrappers_name_that_is_first_on_path_is_not_read(
     path = f"{tmp_path}:{host}/venv/bin:{os.environ['PATH']}"
     words = ("5",) if name == "timeout" else ()
     text = refused(host, name, *words, *SERVE.split(), env={"PATH": path})
-    assert "no program of the system" in " ".join(text.split())
+    assert "not a system program" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("before", [

@@ -174,7 +174,7 @@ def test_a_damaged_layer_is_told_though_its_manifest_stands(call: Call, host: Pa
     (check,) = [each for each in report["checks"] if each["check"] == "check.layers_whole"]
     assert code == 1
     assert check["status"] == "fail"
-    assert f"{kind}: {len(left)} bytes are there" in check["detail"]
+    assert f"{kind}: {len(left)} bytes exist" in check["detail"]
     assert check["fix"].endswith("ollama pull qwen3.5:latest")
 
 

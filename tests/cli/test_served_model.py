@@ -245,7 +245,7 @@ def test_after_a_branch_moved_the_new_commit_is_not_told_as_what_the_server_serv
             continue
         assert not any(key.startswith(("checkpoint.files.", "sampling.")) for key in after["facts"])
         assert after["checks"]["check.server_current"]["status"] == "fail"
-        assert f"commit {NEW[:12]} since the server started" in after["checks"]["check.server_current"]["detail"]
+        assert f"commit {NEW[:12]} after the server started" in after["checks"]["check.server_current"]["detail"]
 
 
 def test_a_server_without_a_model_is_no_match_of_a_lock_of_one(call: Call, home: Path, venv: Path) -> None:
