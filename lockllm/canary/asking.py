@@ -30,7 +30,8 @@ _ASKED_TOP = (20, 5, 0)  # what is tried for chats: vLLM's and OpenAI's limit, T
 _ASKED_RAW = (20, 5, 0)
 _MOST_WAIT = 30.0  # seconds for one Retry-After
 _TRIES = 4
-_BUSY = (429, 503)
+_MOST_UNANSWERED = 3  # of one run
+_BUSY = (429, 500, 502, 503, 504)
 _NO_REFUSAL = (401, 403, 408)  # they say nothing about the model
 _CHAT, _TEXT = "/v1/chat/completions", "/v1/completions"
 
@@ -120,16 +121,22 @@ class Client:
         return self._answer(probe, self.endpoint, cold=cold)
 
     def run(self, every: Sequence[Probe], condition: Condition, done: Callable[[], None] = lambda: None) -> Run:
-        """One run: every probe once, in order, under a condition."""
+        """One run: every probe once, in order, under a condition. After a few without an answer the rest is not asked."""
         cold = condition.cold and self.endpoint.cold
+        unanswered = 0
 
         def one(probe: Probe) -> tuple[str, Answer | None]:
-            answer = self.ask(probe, cold=cold)
+            nonlocal unanswered
+            answer = self.ask(probe, cold=cold) if unanswered < _MOST_UNANSWERED else None
+            unanswered += answer is None
             done()
             return probe.name, answer
 
+        # a prompt that fills the context has no room beside others in a cache that all slots share (llama.cpp then answers 500)
+        together = [probe for probe in every if probe.group != "long"]
         with self._neighbors(condition.neighbors), ThreadPoolExecutor(condition.at_once) as pool:
-            answers = list(pool.map(one, every))
+            answers = list(pool.map(one, together))
+        answers += [one(probe) for probe in every if probe.group == "long"]
         return {name: answer for name, answer in answers if answer is not None}
 
     # below
@@ -333,7 +340,7 @@ def _list(body: Any, key: str) -> list[Any]:
 def record(
     client: Client, runs: int, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[tuple[str, Run]]:
-    """As many runs, each under the next condition."""
+    """As many runs, each under the next condition. WorldError where an answer is missing: a baseline is whole or none."""
     every = chosen(client.endpoint)
     total, done = runs * len(every), 0
     lock = threading.Lock()
@@ -344,10 +351,16 @@ def record(
             done += 1
             progress(done, total)
 
-    return [
-        (condition.name, client.run(every, condition, step))
-        for condition in (CONDITIONS[at % len(CONDITIONS)] for at in range(runs))
-    ]
+    made = []
+    for at in range(runs):
+        condition = CONDITIONS[at % len(CONDITIONS)]
+        run = client.run(every, condition, step)
+        if len(run) < len(every):
+            what = f"{len(every) - len(run)} of {len(every)} requests of run {at + 1} had no answer"
+            fix = "see the server's log, or allow a longer --timeout; nothing was written"
+            raise WorldError(f"{what} ({client.trouble})", where=condition.name, fix=fix)
+        made.append((condition.name, run))
+    return made
 
 
 def chosen(endpoint: Endpoint, groups: Collection[str] = probes.GROUPS) -> tuple[Probe, ...]:

@@ -151,6 +151,8 @@ def _check(baseline: Baseline, name: str) -> None:
         if group_of(probe) not in probes.GROUPS:
             raise CanaryError(f"{probe!r} is no probe", where=name, fix=_MAKE)
     for run in baseline.runs:
+        if run.answers.keys() != baseline.states.keys():
+            raise CanaryError("a run lacks answers that others have", where=name, fix=_MAKE)
         for probe, at in run.answers.items():
             if not 0 <= at < len(baseline.states.get(probe, ())):
                 raise CanaryError(f"a run names state {at} of {probe!r}, which is not there", where=name, fix=_MAKE)

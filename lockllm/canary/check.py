@@ -90,7 +90,7 @@ def check(baseline: Baseline, ask: Ask) -> Verdict:
         wanted = pending - {"sampled"} if pending & _COMPUTED and rounds else pending
         rounds.append(ask(len(rounds), frozenset(wanted)))
         for group in sorted(wanted):
-            taken = [run for run in rounds if any(probe in run for probe in groups[group])]
+            taken = [run for run in rounds if run.keys() >= set(groups[group])]  # half an answer proves nothing
             judged = judge(table, group, taken, groups[group])
             if judged is None:
                 unseen.add(group)

@@ -45,7 +45,7 @@ def _text(verdict: Verdict, baseline: Baseline, name: str, server: str) -> Itera
         if not at:
             yield "        if the change is meant, record it: lockllm canary record --update --why TEXT"
     if verdict.status == "noise":
-        yield f"\nAt most one check in 1,000 of an unchanged server ends in a step; a step is what {ROUNDS} rounds all show."
+        yield f"\nA step is what {ROUNDS} rounds all show, beyond the largest effect of the baseline's own runs."
 
 
 def _json(verdict: Verdict, baseline: Baseline, name: str, server: str) -> str:

@@ -20,6 +20,7 @@ class Rules:
     no_logprobs: bool = False
     busy_every: int = 0  # every so many POSTs are answered 429 once
     key: str = ""
+    breaks_after: int = 0  # after so many POSTs each is answered 500
 
 
 @contextmanager
@@ -70,6 +71,9 @@ def proxy(target: str, rules: Rules) -> Iterator[str]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if rules.busy_every and next(count) % rules.busy_every == 0:
                 self.answer(429, b"{}", Retry_After="0.01")
+                return
+            if rules.breaks_after and next(count) > rules.breaks_after:
+                self.answer(500, b"{}")
                 return
             self.pass_on(body)
 

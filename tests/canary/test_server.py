@@ -272,6 +272,34 @@ def test_the_suggested_command_names_only_facts_that_the_lock_holds() -> None:
     assert narrowed.kinds[1].command == "lockllm verify --only 'engine.version'"
 
 
+@pytest.mark.parametrize("missing", ["one probe", "all but one", "everything"])
+def test_probes_without_an_answer_make_no_noise(missing: str) -> None:
+    answers = {f"chat.{at}": Answer(first={"a": -1.0, "b": -2.0}) for at in range(4)}
+    made = baseline.build([("x", answers)] * LEAST_RUNS, baseline.Endpoint(), made_at="2026-12-01")
+    count = {"one probe": 3, "all but one": 1, "everything": 0}[missing]
+    verdict = check.check(made, lambda turn, groups: dict(list(answers.items())[:count]))
+    assert (verdict.status, verdict.exit_code) == ("unknown", 3)
+    assert "chat" in verdict.reason
+    assert check.check(made, lambda turn, groups: answers).status == "noise"
+
+
+def test_a_server_that_breaks_off_leaves_no_baseline(recorded: tuple[Path, Done, str], tmp_path: Path) -> None:
+    _, _, url = recorded
+    with proxy(url, Rules(breaks_after=60)) as gateway:
+        done = ours(tmp_path, "canary", "record", "--server", gateway, "--timeout", "5")
+    assert done.code == 4, done.err
+    assert "had no answer (/v1/" in done.err
+    assert not (tmp_path / "llm.canary").exists()
+
+
+def test_a_baseline_that_was_thinned_out_is_refused(recorded: tuple[Path, Done, str], tmp_path: Path) -> None:
+    document = json.loads((recorded[0] / "llm.canary").read_bytes())
+    del document["runs"][3]["answers"]["chat.5"]
+    (tmp_path / "llm.canary").write_text(json.dumps(document))
+    done = ours(tmp_path, "canary", "check", "--server", "http://127.0.0.1:1")
+    assert (done.code, "a run lacks answers that others have" in done.err) == (2, True)
+
+
 def test_every_report_holds_the_verdict() -> None:
     made = baseline.build(
         [("x", {"count.0": Answer(prompt_tokens=3)})] * LEAST_RUNS, baseline.Endpoint(), made_at="2026-12-01"
